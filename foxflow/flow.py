@@ -1,0 +1,167 @@
+"""What the stages hand to one another: frozen values, from left to right, and nothing else.
+
+train -Step-> record -Record-> comparison -Comparison-> explanation, gate -Verdict-> exit code
+
+Maps travel as sorted tuples of pairs, JSON as text, floats inside JSON text as written in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EQUAL, DIVERGED, NOT_COMPARABLE, INCOMPLETE = "EQUAL", "DIVERGED", "NOT_COMPARABLE", "INCOMPLETE"
+"""Verdicts over two records."""
+
+DIVERGE, MISSING = "DIVERGE", "MISSING"
+"""Verdicts over one buffer or group, beside EQUAL."""
+
+TRAIN, EVAL, FINAL = "train", "eval", "final"
+"""Phases of a run, in order; FINAL is the closing snapshot, step number `steps`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One buffer at one capture point, with its bytes already copied to the host where it is dumped."""
+
+    k: int | None
+    order: int
+    group: str
+    buffer: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    digest: str
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Everything captured in one step; holds no live tensor."""
+
+    step: int
+    phase: str
+    buffers: tuple[Captured, ...]
+    diag: str | None = None
+    """The step's line of diag.jsonl, JSON text without a line end; None for steps without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A handle on a record's folder; the openers stream, so a record of any size fits.
+
+    `digests()` yields Arrow batches in the order of the run with the columns of `DIGEST_COLUMNS`;
+    `dump(step)` yields batches with one more column, `data` (large_binary).
+    """
+
+    path: str
+    manifest: str
+    complete: bool
+    missing: tuple[str, ...]
+    """What an incomplete record lacks, in words; empty for a complete one."""
+    dump_steps: tuple[tuple[str, int], ...]
+    """(phase, step) of each dump, in order."""
+    digests: Callable[[], Iterator[pa.RecordBatch]]
+    dump: Callable[[str, int], Iterator[pa.RecordBatch]]
+    read: Callable[[str], bytes | None]
+    """Bytes of one of the record's other files by name (diag.jsonl, eval_summary.json …), None if absent."""
+
+
+DIGEST_COLUMNS = ("step", "phase", "k", "rank", "order", "group", "buffer", "dtype", "shape", "nbytes", "digest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """A place in a run: step, iteration of the inner loop, group and buffer."""
+
+    step: int
+    k: int | None
+    group: str
+    buffer: str
+    phase: str = TRAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferDiff:
+    """One buffer that is not EQUAL. `max_abs` … `permutation` are None where only digests were recorded."""
+
+    name: str
+    k: int | None
+    verdict: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    differing: int | None = None
+    max_abs: float | str | None = None
+    """A number, or "nan" / "inf" as text where that is the truth."""
+    max_ulp: int | None = None
+    first_index: tuple[int, ...] | None = None
+    permutation: bool | None = None
+    nonfinite: tuple[int, int] | None = None
+    """NaN and Inf elements in A and in B, added over both kinds."""
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDiff:
+    """One group at one step: its verdict, how many buffers it has, and those that are not EQUAL."""
+
+    group: str
+    verdict: str
+    compared: int
+    buffers: tuple[BufferDiff, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDiff:
+    """One step of two records, every group in dataflow order."""
+
+    step: int
+    phase: str
+    groups: tuple[GroupDiff, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two records, buffer by buffer. The verdict follows the table in docs: the first line that applies."""
+
+    a: str
+    b: str
+    verdict: str
+    reason: str | None
+    first: Where | None
+    compared: int
+    differing: int
+    missing: int
+    steps: tuple[StepDiff, ...]
+    unlike: tuple[tuple[str, str, str], ...] = ()
+    """What differs of seed, config, source and data: (field, A's, B's)."""
+    environment: tuple[tuple[str, str, str], ...] = ()
+    """What differs of the environment: evidence, neither excuse nor fault."""
+    dumps: tuple[tuple[str, int, int], ...] = ()
+    """Per group: (group, dumped buffers seen on both sides, of these differing)."""
+    files: tuple[tuple[str, bool | None], ...] = ()
+    """Summaries and diag.jsonl (without elapsed_s): (file, bytes equal), None where a side lacks it."""
+    fingerprints: tuple[str | None, str | None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """One Great Expectations suite as it ran: how many expectations were evaluated, and which failed."""
+
+    name: str
+    evaluated: int
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the gate says of a comparison."""
+
+    passed: bool
+    sentence: str
+    suites: tuple[Suite, ...] = field(default=())

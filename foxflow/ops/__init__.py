@@ -1,0 +1,18 @@
+"""The compiled operators, checked at this edge: words for mistakes here, the second net in cuda_ext/check.h.
+
+One module a family: linalg, digest, encoder, heads, world, replay, learn. Each function is differentiable where a
+test checks its gradient. Importing this package loads torch and foxflow._C.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch  # noqa: F401  (its libraries must be loaded before the module that links them)
+
+from foxflow.errors import must
+
+if importlib.util.find_spec("foxflow._C") is None:
+    raise must("foxflow._C", "be built", "no compiled module", "Run 'make build' and see README.md.")
+
+from foxflow import _C  # noqa: E402, F401

@@ -1,0 +1,135 @@
+"""Matrix products and row sums with one order of addition.
+
+Axes: M, N, K of a product; R rows, cut in chunks of `chunk_rows`; c the chunk.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from foxflow.errors import must
+from foxflow.ops import check
+
+_C = torch.ops.foxflow
+
+
+def matmul(a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None) -> Tensor:
+    """Multiply two matrices and add a bias to each row.
+
+    Args:
+        a_MK: float32 or float64.
+        b_KN: a's dtype.
+        bias_N: a's dtype, added after the sum.
+
+    Returns:
+        [M, N], contiguous.
+
+    Raises:
+        Mistake: a tensor is not 2-D, or the inner sizes differ.
+
+    Bits: each element is one fmaf chain over k, ascending from +0, on every device and thread count.
+    """
+    check.tensor(a_MK, "a_MK", "MK")
+    check.tensor(b_KN, "b_KN", "KN", like=a_MK)
+    check.size(b_KN, "b_KN", 0, a_MK.shape[1], "a_MK's columns")
+    if bias_N is not None:
+        check.tensor(bias_N, "bias_N", "N", like=a_MK)
+        check.size(bias_N, "bias_N", 0, b_KN.shape[1], "b_KN's columns")
+        bias_N = bias_N.contiguous()
+    result: Tensor = _C.matmul(a_MK.contiguous(), b_KN.contiguous(), bias_N)
+    return result
+
+
+def matmul_nt(a_MK: Tensor, b_NK: Tensor) -> Tensor:
+    """Multiply a matrix by the transpose of another: out[m, n] = sum over k of a[m, k] b[n, k].
+
+    Raises:
+        Mistake: a tensor is not 2-D, or the inner sizes differ.
+
+    Bits: as `matmul`.
+    """
+    check.tensor(a_MK, "a_MK", "MK")
+    check.tensor(b_NK, "b_NK", "NK", like=a_MK)
+    check.size(b_NK, "b_NK", 1, a_MK.shape[1], "a_MK's columns")
+    result: Tensor = _C.matmul_nt(a_MK.contiguous(), b_NK.contiguous())
+    return result
+
+
+def matmul_rows(a_RM: Tensor, b_RN: Tensor, chunk_rows: int) -> Tensor:
+    """Sum the outer products of rows, a sum for each chunk of rows: the weight gradients of a linear layer.
+
+    Returns:
+        [chunks, M, N]; the last chunk may hold fewer rows.
+
+    Raises:
+        Mistake: a tensor is not 2-D, the rows differ, or chunk_rows is not positive.
+
+    Bits: each element is one fmaf chain over the chunk's rows, ascending from +0.
+    """
+    check.tensor(a_RM, "a_RM", "RM")
+    check.tensor(b_RN, "b_RN", "RN", like=a_RM)
+    check.size(b_RN, "b_RN", 0, a_RM.shape[0], "a_RM's rows")
+    _positive(chunk_rows)
+    result: Tensor = _C.matmul_rows(a_RM.contiguous(), b_RN.contiguous(), chunk_rows)
+    return result
+
+
+def sum_rows(a_RN: Tensor, chunk_rows: int) -> Tensor:
+    """Sum rows inside each chunk, ascending from +0.
+
+    Returns:
+        [chunks, N].
+
+    Raises:
+        Mistake: a is not 2-D, or chunk_rows is not positive.
+    """
+    check.tensor(a_RN, "a_RN", "RN")
+    _positive(chunk_rows)
+    result: Tensor = _C.sum_rows(a_RN.contiguous(), chunk_rows)
+    return result
+
+
+def _positive(chunk_rows: int) -> None:
+    if chunk_rows < 1:
+        raise must("chunk_rows", "be at least 1", chunk_rows)
+
+
+@torch.library.register_fake("foxflow::matmul")
+def _(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+@torch.library.register_fake("foxflow::matmul_nt")
+def _(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(a.shape[0], b.shape[0])
+
+
+@torch.library.register_fake("foxflow::matmul_rows")
+def _(a: Tensor, b: Tensor, chunk_rows: int) -> Tensor:
+    return a.new_empty(-(-a.shape[0] // chunk_rows), a.shape[1], b.shape[1])
+
+
+@torch.library.register_fake("foxflow::sum_rows")
+def _(a: Tensor, chunk_rows: int) -> Tensor:
+    return a.new_empty(-(-a.shape[0] // chunk_rows), a.shape[1])
+
+
+def _matmul_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    a, b, bias = inputs
+    ctx.save_for_backward(a, b)
+    ctx.biased = bias is not None
+
+
+def _matmul_backward(ctx, grad):  # type: ignore[no-untyped-def]
+    a, b = ctx.saved_tensors
+    grad = grad.contiguous()
+    rows = max(grad.shape[0], 1)
+    return (
+        matmul_nt(grad, b),
+        matmul_rows(a, grad, rows).sum(0),
+        sum_rows(grad, rows).sum(0) if ctx.biased else None,
+    )
+
+
+torch.library.register_autograd("foxflow::matmul", _matmul_backward, setup_context=_matmul_setup)

@@ -1,0 +1,88 @@
+"""Matrix products and row sums: right, differentiable, and one order of addition everywhere."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from bits import DEVICES, assert_bit_equal, assert_close, fresh_process, sha
+
+from foxflow.errors import Mistake
+from foxflow.ops import linalg
+from foxflow.reference import linalg as reference
+
+SHAPES = [(1, 1, 1), (7, 56, 9), (64, 128, 296), (130, 33, 31), (5, 0, 3)]
+
+
+def matrices(m: int, k: int, n: int, device: str = "cpu", dtype: torch.dtype = torch.float32):
+    g = torch.Generator().manual_seed(m * 10007 + k * 101 + n)
+    make = lambda *shape: torch.randn(*shape, generator=g, dtype=dtype).to(device)  # noqa: E731
+    return make(m, k), make(k, n), make(n)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_agree_with_float64(device, shape):
+    a, b, bias = matrices(*shape, device)
+    assert_close(linalg.matmul(a, b, bias), reference.matmul(a, b, bias), rtol=2e-6)
+    assert_close(linalg.matmul_nt(a, b.T.contiguous()), reference.matmul_nt(a, b.T), rtol=2e-6)
+    rows = a.T.contiguous()
+    if rows.shape[0]:
+        assert_close(linalg.matmul_rows(rows, b, 32), reference.matmul_rows(rows, b, 32), rtol=2e-6)
+        assert_close(linalg.sum_rows(b, 32), reference.sum_rows(b, 32), rtol=2e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_each_element_is_one_ascending_fused_chain(device):
+    """float64 holds a float32 product exactly, so rounding each exact sum once gives the fmaf chain."""
+    a, b, _ = matrices(6, 40, 35, device)
+    want = torch.zeros(6, 35)
+    for k in range(40):
+        exact = [[math.fsum([float(a[i, k]) * float(b[k, j]), float(want[i, j])]) for j in range(35)] for i in range(6)]
+        want = torch.tensor(exact, dtype=torch.float64).float()
+    assert_bit_equal(linalg.matmul(a, b).cpu(), want)
+    assert not torch.equal(linalg.matmul(a.flip(1), b.flip(0)).cpu(), want), "another order must show"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_chunk_starts_at_plus_zero(device):
+    minus = torch.full((1, 1), -0.0, device=device)
+    assert_bit_equal(linalg.sum_rows(minus, 1).cpu(), torch.zeros(1, 1))
+    assert_bit_equal(linalg.matmul(minus, torch.ones(1, 1, device=device)).cpu(), torch.zeros(1, 1))
+
+
+def test_threads_and_fresh_processes_do_not_change_a_bit():
+    a, b, bias = matrices(130, 128, 296)
+    code = (
+        "import torch; from ops.test_linalg import matrices; from bits import sha; from foxflow.ops import linalg\n"
+        "torch.set_num_threads({}); a, b, bias = matrices(130, 128, 296)\n"
+        "print(sha(linalg.matmul(a, b, bias), linalg.matmul_rows(b, b, 32)))"
+    )
+    here = {sha(linalg.matmul(a, b, bias), linalg.matmul_rows(b, b, 32)) for _ in range(3)}
+    assert here == {fresh_process(code.format(1)), fresh_process(code.format(2))}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradient_of_the_product(device):
+    a, b, bias = (x.requires_grad_() for x in matrices(4, 5, 3, device, torch.float64))
+    assert torch.autograd.gradcheck(linalg.matmul, (a, b, bias), nondet_tol=0.0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_opcheck(device):
+    a, b, bias = matrices(4, 5, 3, device)
+    torch.library.opcheck(torch.ops.foxflow.matmul.default, (a.requires_grad_(), b, bias))
+    torch.library.opcheck(torch.ops.foxflow.matmul_nt.default, (a.detach(), b.T.contiguous()))
+    torch.library.opcheck(torch.ops.foxflow.matmul_rows.default, (b, b, 2))
+    torch.library.opcheck(torch.ops.foxflow.sum_rows.default, (b, 2))
+
+
+def test_wrong_shapes_are_named():
+    a, b, _ = matrices(4, 5, 3)
+    with pytest.raises(Mistake, match=r"b_KN must have 5 on axis 0 \(a_MK's columns\), got 4"):
+        linalg.matmul(a, b[:4])
+    with pytest.raises(Mistake, match="chunk_rows must be at least 1, got 0"):
+        linalg.sum_rows(a, 0)
+    with pytest.raises(Mistake, match="a_MK must be 2-D"):
+        linalg.matmul(a[0], b)
