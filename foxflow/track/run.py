@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import queue
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,10 +18,13 @@ from urllib.parse import unquote, urlsplit
 from foxflow.errors import must
 from foxflow.flow import Record
 from foxflow.track.checksums import manifest_digest, table
-from foxflow.track.store import Store, open_store
+from foxflow.track.store import Store, in_one_line, open_store
 
 BATCH = 1000
 """Metrics in one `log_batch`, MLflow's own limit; parameters and tags have 100."""
+
+EVERY_S = 5.0
+"""Pause between two sendings: MLflow's Python work shares the interpreter with the training loop."""
 
 _Point = tuple[int, int, dict[str, float | None]]
 
@@ -38,18 +41,19 @@ def open_run(name: str | None, params: Mapping[str, object], tags: Mapping[str, 
         Mistake: the store can't be opened or written.
     """
     opened = open_store()
-    _mark_killed(opened)
     mine = {"foxflow.process": _process(os.getpid()) or "", **tags}
-    run = opened.client.create_run(opened.experiment_id, run_name=name, tags=_texts(mine))
-    tracked = Tracked(opened, run.info.run_id, run.info.run_name, run.info.artifact_uri)
-    tracked.params(params)
+    with in_one_line(opened.uri):
+        _mark_killed(opened)
+        run = opened.client.create_run(opened.experiment_id, run_name=name, tags=_texts(mine))
+        tracked = Tracked(opened, run.info.run_id, run.info.run_name, run.info.artifact_uri)
+        tracked.params(params)
     return tracked
 
 
 class Tracked:
     """A run being tracked; as a context manager it ends the run as FAILED, or KILLED on an interrupt, if left early.
 
-    `metrics` only appends to a queue; one thread sends batches of up to 1000. Non-finite values are not sent
+    `metrics` only appends; one thread sends batches of up to 1000. Non-finite values are not sent
     (MLflow would store an infinity as 1.8e308), nor is None: the tag `foxflow.metrics_skipped` counts them.
     """
 
@@ -58,7 +62,8 @@ class Tracked:
         self.record_folder = local_folder(artifact_uri, "record")
         """Where the record may be written at once, so that nothing is copied; None on a remote artifact store."""
         self._store = store
-        self._points: queue.SimpleQueue[_Point | None] = queue.SimpleQueue()
+        self._points: deque[_Point] = deque()
+        self._closing = threading.Event()
         self._failure: Exception | None = None
         self._skipped = 0
         self._ended = False
@@ -67,7 +72,7 @@ class Tracked:
 
     def metrics(self, step: int, values: Mapping[str, float | None]) -> None:
         """Note a step's losses and other numbers; returns at once."""
-        self._points.put((step, time.time_ns() // 1_000_000, dict(values)))
+        self._points.append((step, time.time_ns() // 1_000_000, dict(values)))
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters, 100 a batch."""
@@ -127,7 +132,7 @@ class Tracked:
         self._store.client.set_terminated(self.run_id, status=status)
 
     def _flush(self) -> None:
-        self._points.put(None)
+        self._closing.set()
         self._sender.join()
         if self._skipped:
             self.tag({"foxflow.metrics_skipped": self._skipped})
@@ -149,24 +154,23 @@ class Tracked:
     def _send(self) -> None:
         """Runs in the thread. After the first refusal nothing more is sent; `close` says so."""
         try:
-            self._send_batches()
+            while not self._closing.wait(EVERY_S):
+                self._send_waiting()
+            self._send_waiting()
         except Exception as error:
             self._failure = error
 
-    def _send_batches(self) -> None:
+    def _send_waiting(self) -> None:
         from mlflow.entities import Metric
 
         waiting: list[Metric] = []
-        while (point := self._points.get()) is not None:
-            step, at, values = point
+        while self._points:
+            step, at, values = self._points.popleft()
             sound = [Metric(k, float(v), at, step) for k, v in values.items() if v is not None and math.isfinite(v)]
             self._skipped += len(values) - len(sound)
             waiting += sound
-            while len(waiting) >= BATCH:
-                self._store.client.log_batch(self.run_id, metrics=waiting[:BATCH], synchronous=True)
-                del waiting[:BATCH]
-        if waiting:
-            self._store.client.log_batch(self.run_id, metrics=waiting, synchronous=True)
+        for at in range(0, len(waiting), BATCH):
+            self._store.client.log_batch(self.run_id, metrics=waiting[at : at + BATCH], synchronous=True)
 
 
 def local_folder(artifact_uri: str, below: str) -> Path | None:

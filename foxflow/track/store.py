@@ -67,7 +67,7 @@ def open_store() -> Store:
     """
     uri = store()
     file = _file(uri)
-    with _in_one_line(uri), _locked(file.parent if file else None):
+    with in_one_line(uri), _locked(file.parent if file else None):
         if file:
             if not file.exists():
                 _migrate(file)
@@ -76,8 +76,8 @@ def open_store() -> Store:
         return _experiment(uri, client) or _new_experiment(uri, client, file.parent if file else None)
 
 
-def find_store() -> Store | None:
-    """Open the store that `store` names if it is there with its experiment; makes nothing.
+def find_client() -> MlflowClient | None:
+    """Open the store that `store` names if it is there; makes nothing.
 
     Raises:
         Mistake: it is there and can't be opened.
@@ -86,10 +86,23 @@ def find_store() -> Store | None:
     file = _file(uri)
     if file and not file.exists():
         return None
-    with _in_one_line(uri):
+    with in_one_line(uri):
         if file:
             _probe(file, "PRAGMA schema_version")
-        return _experiment(uri, _client(uri))
+        return _client(uri)
+
+
+def find_store() -> Store | None:
+    """As `find_client`, with the experiment; None where the experiment isn't there.
+
+    Raises:
+        Mistake: the store can't be opened, or the experiment is deleted.
+    """
+    client = find_client()
+    if client is None:
+        return None
+    with in_one_line(store()):
+        return _experiment(store(), client)
 
 
 def _file(uri: str) -> Path | None:
@@ -166,7 +179,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def _in_one_line(uri: str) -> Iterator[None]:
+def in_one_line(uri: str) -> Iterator[None]:
     """Turn what MLflow, SQLite and the file system raise into one line that names the store."""
     try:
         yield

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foxflow.errors import must
-from foxflow.track.store import Store, find_store
+from foxflow.track.store import Store, find_store, in_one_line
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -48,14 +48,12 @@ def find_twin(identity: str, fingerprint: str | None, *, run_id: str | None = No
     opened = find_store()
     if opened is None or fingerprint is None:
         return None
-    marks = [
-        (run, run.data.tags["foxflow.fingerprint"])
-        for run in _clean(opened, identity)
-        if run.info.run_id != run_id and run.data.tags.get("foxflow.fingerprint")
-    ]
-    same = [run for run, mark in marks if mark == fingerprint]
+    with in_one_line(opened.uri):
+        clean = [(run, run.data.tags.get("foxflow.fingerprint")) for run in _clean(opened, identity)]
+    marks = [(run, mark) for run, mark in clean if mark and run.info.run_id != run_id]
     if not marks:
         return None
+    same = [run for run, mark in marks if mark == fingerprint]
     twin, mark = (same[0], fingerprint) if same else marks[0]
     return Twin(
         run_id=twin.info.run_id,
