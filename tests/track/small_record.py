@@ -1,4 +1,4 @@
-"""A small record on disk, written by hand: the manifest, the digests, two dumped steps, the summaries."""
+"""A small record on disk, written by the real Writer: two iterations of H, two dumped steps, one eval step."""
 
 from __future__ import annotations
 
@@ -6,20 +6,34 @@ import hashlib
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from foxflow.digest import digest
+from foxflow.flow import EVAL, TRAIN, Captured, Record, Step
+from foxflow.record import Writer
 
-from foxflow.flow import DIGEST_COLUMNS, EVAL, TRAIN, Record
-
-NAMES = (("K", "outcome_w"), ("H", "iqn_q_values"), ("R", "loss_total"))
 STEPS = 4
+BUFFERS = (("K", "outcome_w", None), ("H", "iqn_q_values", 0), ("H", "iqn_q_values", 1), ("R", "loss_total", None))
+ROWS = STEPS * len(BUFFERS) + 1
+SUMMARIES = {
+    "eval_summary.json": json.dumps({"b_size": 8, "undefined": ["sharpe"], "win_rate": 0.5}).encode(),
+    "alpha_rl_train_summary.json": json.dumps({"seed": 42, "loss": {"q": 0.25, "pi": None}}).encode(),
+}
 ENVIRONMENT = {
     "deterministic_algorithms": True,
     "float_contract": "no fused or fast math",
-    "arithmetic": "fa1",
-    "digest_scheme": "fx1",
+    "arithmetic": "1",
+    "digest": "fx1",
     "threads": 2,
     "device": "cpu",
+}
+MANIFEST = {
+    "seed": 42,
+    "config": {"steps": STEPS},
+    "source": "fx1:" + "a" * 32,
+    "data": [],
+    "dataflow": [],
+    "environment": ENVIRONMENT,
+    "arithmetic": "1",
+    "capture": {"names": None},
 }
 
 
@@ -28,93 +42,47 @@ def data_of(step: int, k: int | None, buffer: str) -> bytes:
     return hashlib.sha256(f"{step} {k} {buffer}".encode()).digest()[:16]
 
 
-def rows(steps: int = STEPS) -> list[dict[str, object]]:
-    """Digest rows of a run with two iterations of H, and one eval step, in order."""
-    places = [
-        (step, TRAIN, k, g, b) for step in range(steps) for g, b in NAMES for k in ((0, 1) if g == "H" else (None,))
-    ]
-    places.append((0, EVAL, None, "R", "loss_total"))
-    out = []
-    for order, (step, phase, k, group, buffer) in enumerate(places):
-        digest = "fx1:" + hashlib.sha256(data_of(step, k, buffer)).hexdigest()[:32]
-        values = (step, phase, k, 0, order, group, buffer, "f32", [4], 16, digest)
-        out.append(dict(zip(DIGEST_COLUMNS, values, strict=True)))
-    return out
-
-
 def write(
     folder: Path,
     *,
-    edit=lambda rows: rows,
-    manifest=lambda m: m,
-    summaries=True,
-    dump=lambda r: data_of(r["step"], r["k"], r["buffer"]),
+    manifest: dict[str, object] | None = None,
+    summaries: dict[str, bytes] = SUMMARIES,
+    flip: tuple[int, int | None, str] | None = None,
+    dumps: int = 2,
+    steps: range = range(STEPS),
 ) -> Record:
-    """Write a record; `edit` changes its rows, `manifest` its manifest, `dump` gives a dumped row's bytes."""
-    folder.mkdir(parents=True)
-    written = edit(rows())
-    schema = pa.schema(
-        [
-            ("step", pa.int64()),
-            ("phase", pa.string()),
-            ("k", pa.int64()),
-            ("rank", pa.int64()),
-            ("order", pa.int64()),
-            ("group", pa.string()),
-            ("buffer", pa.string()),
-            ("dtype", pa.string()),
-            ("shape", pa.list_(pa.int64())),
-            ("nbytes", pa.int64()),
-            ("digest", pa.string()),
-        ]
+    """Write and close a record; `flip` is the place of a buffer of which one bit is turned."""
+    writer = Writer(folder, manifest={**MANIFEST, **(manifest or {})})
+    for step in steps:
+        writer.write(_step(step, flip, dumped=step < dumps))
+    writer.write(
+        Step(step=0, phase=EVAL, buffers=(_captured(0, 0, ("R", "loss_total", None), flip=False, dumped=False),))
     )
-    pq.write_table(pa.Table.from_pylist(written, schema), folder / "digests.parquet")
-    (folder / "buffers").mkdir()
-    for step in (0, 1):
-        dumped = [{**row, "data": dump(row)} for row in written if row["phase"] == TRAIN and row["step"] == step]
-        table = pa.Table.from_pylist(dumped, schema.append(pa.field("data", pa.large_binary())))
-        pq.write_table(table, folder / "buffers" / f"step-{step:06d}.parquet")
-    if summaries:
-        (folder / "eval_summary.json").write_text(json.dumps({"b_size": 8, "undefined": ["sharpe"], "win_rate": 0.5}))
-        (folder / "alpha_rl_train_summary.json").write_text(json.dumps({"seed": 42, "loss": {"q": 0.25, "pi": None}}))
-        lines = [{"step": s, "phase": TRAIN, "loss": {"q": 0.5 / (s + 1)}, "elapsed_s": s * 0.1} for s in range(STEPS)]
-        (folder / "diag.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    stated = {
-        "schema": 1,
-        "seed": 42,
-        "config": {"steps": STEPS},
-        "source": "fx1:" + "a" * 32,
-        "data": [],
-        "dataflow": [],
-        "environment": dict(ENVIRONMENT),
-        "arithmetic": "fa1",
-        "capture": {"names": sorted({b for _, b in NAMES}), "steps": STEPS},
-        "fingerprint": "fx1:" + "b" * 32,
-        "complete": True,
-        "files": {
-            str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest()
-            for f in sorted(folder.rglob("*"))
-            if f.is_file()
-        },
-    }
-    (folder / "manifest.json").write_text(json.dumps(manifest(stated)))
-    return handle(folder)
+    return writer.close(summaries)
 
 
-def handle(folder: Path) -> Record:
-    """Open what `write` wrote."""
+def _step(step: int, flip: tuple[int, int | None, str] | None, *, dumped: bool) -> Step:
+    buffers = tuple(
+        _captured(order, step, place, flip=(step, place[2], place[1]) == flip, dumped=dumped)
+        for order, place in enumerate(BUFFERS)
+    )
+    diag = json.dumps({"step": step, "loss": {"q": 0.5 / (step + 1), "pi": None}, "elapsed_s": id(buffers) / 1e9})
+    return Step(step=step, phase=TRAIN, buffers=buffers, diag=diag)
 
-    def read(name: str) -> bytes | None:
-        return (folder / name).read_bytes() if (folder / name).is_file() else None
 
-    manifest = (folder / "manifest.json").read_text()
-    return Record(
-        path=str(folder),
-        manifest=manifest,
-        complete=json.loads(manifest).get("complete") is True,
-        missing=(),
-        dump_steps=((TRAIN, 0), (TRAIN, 1)),
-        digests=lambda: pq.ParquetFile(folder / "digests.parquet").iter_batches(),
-        dump=lambda phase, step: pq.ParquetFile(folder / "buffers" / f"step-{step:06d}.parquet").iter_batches(),
-        read=read,
+def _captured(order: int, step: int, place: tuple[str, str, int | None], *, flip: bool, dumped: bool) -> Captured:
+    group, buffer, k = place
+    data = data_of(step, k, buffer)
+    if flip:
+        data = bytes([data[0] ^ 1]) + data[1:]
+    return Captured(
+        k=k,
+        order=order,
+        group=group,
+        buffer=buffer,
+        dtype="f32",
+        shape=(4,),
+        nbytes=16,
+        digest=digest(data, "f32", (4,)),
+        data=data if dumped else None,
     )
