@@ -172,6 +172,8 @@ class Writer:
 
     def abandon(self) -> None:
         """Let go of the files without sealing them: what was written stays as an incomplete record."""
+        if self._digests_file.closed:
+            return
         self._digests.close()
         self._digests_file.close()
         if self._diag is not None:
