@@ -1,4 +1,6 @@
-"""Rows a second of the market readers, on enlarged copies of two real files. Run: python benchmarks/market.py DATA_FOLDER
+"""Rows a second of the market readers, on enlarged copies of two real files.
+
+Run: python benchmarks/market.py DATA_FOLDER
 
 DATA_FOLDER holds dbn/ and lobster/ with the files named below; the copies are written to a temporary folder.
 """

@@ -89,6 +89,15 @@ def pieces(content: Content, size: int) -> Iterator[bytes]:
         raise _damaged(content.name, str(error)) from None
 
 
+def ahead(stream: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield a stream's pieces, the next one being unpacked while the last is used."""
+    with ThreadPoolExecutor(1) as worker:
+        coming = worker.submit(next, stream, b"")
+        while piece := coming.result():
+            coming = worker.submit(next, stream, b"")
+            yield piece
+
+
 def _gunzip(name: str, raw: pa.Buffer) -> bytes:
     try:
         return gzip.decompress(raw)

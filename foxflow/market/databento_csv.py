@@ -30,13 +30,30 @@ def read(content: Content, select: str | None) -> Reading:
         BadData: a column is missing, there is no row or no book, a value can't be read, several instruments and none
             selected.
     """
-    import pyarrow as pa
-
     header = content.first_line.decode(errors="replace").split(",")
     levels = _levels(content.name, header)
     prices = [f"{side}_px_{level:02d}" for side in ("bid", "ask") for level in range(levels)]
     sizes = [name.replace("_px_", "_sz_") for name in prices]
     extra = [name for name in ("publisher_id", "instrument_id", "symbol") if name in header]
+    table = _table(content, header, prices, sizes, extra)
+    mine = _chosen(table, extra, select)
+    bid_px, ask_px = ([table.decimal(name)[mine] for name in side] for side in (prices[:levels], prices[levels:]))
+    bid_sz, ask_sz = ([table.integer(name)[mine] for name in side] for side in (sizes[:levels], sizes[levels:]))
+    ts = table.integer("ts_recv")[mine]
+    return Reading(
+        format="databento_csv",
+        files=(content,),
+        layout=Layout(file=content.name, row_word="row", column=_column, price_nanos=1),
+        levels=levels,
+        blocks=[Block(rows=mine + 1, ts=ts, bid_px=bid_px, bid_sz=bid_sz, ask_px=ask_px, ask_sz=ask_sz)],
+        guess=_guess(table, extra, mine),
+    )
+
+
+def _table(content: Content, header: list[str], prices: list[str], sizes: list[str], extra: Sequence[str]) -> Table:
+    """The columns wanted, each of which must be there once."""
+    import pyarrow as pa
+
     for name in ("ts_recv", *prices, *sizes):
         if header.count(name) != 1:
             raise must(content.name, f"have one column {name}", header.count(name), "Export it again.", BadData)
@@ -45,27 +62,7 @@ def read(content: Content, select: str | None) -> Reading:
     table = read_table(content, names, {name: types[name] for name in names if name in types}, header=True)
     if not table.rows:
         raise must(content.name, "hold rows", "a header and no rows", "Export it again.", BadData)
-    rows = np.arange(1, table.rows + 1, dtype=np.int64)
-    mine = _chosen(table, extra, select)
-    bid_px, ask_px = ([table.decimal(name)[mine] for name in side] for side in (prices[:levels], prices[levels:]))
-    bid_sz, ask_sz = ([table.integer(name)[mine] for name in side] for side in (sizes[:levels], sizes[levels:]))
-    return Reading(
-        format="databento_csv",
-        files=(content,),
-        layout=Layout(file=content.name, row_word="row", column=_column, price_nanos=1),
-        levels=levels,
-        blocks=[
-            Block(
-                rows=rows[mine],
-                ts=table.integer("ts_recv")[mine],
-                bid_px=bid_px,
-                bid_sz=bid_sz,
-                ask_px=ask_px,
-                ask_sz=ask_sz,
-            )
-        ],
-        guess=_guess(table, extra, mine),
-    )
+    return table
 
 
 def _levels(file: str, header: list[str]) -> int:

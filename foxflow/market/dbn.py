@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from foxflow.errors import BadData, Mistake, must
 from foxflow.market.book import Ints64
-from foxflow.market.content import Content, pieces
+from foxflow.market.content import Content, ahead, pieces
 from foxflow.market.instrument import guess
 from foxflow.market.reading import Block, Layout, Reading
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from databento_dbn import Metadata
 
 _MBO = 160
+_AGAIN = "Download it again."
 _LEVELS = {10: 10, 1: 1}
 """Record type -> levels of its book; the types that hold one, the deepest first."""
 _NAMES = {0: "trades", 1: "mbp-1", 10: "mbp-10", 160: "mbo"}
@@ -40,14 +41,14 @@ def read(content: Content, select: str | None) -> Reading:
     Raises:
         BadData: no books, no records, a record cut short or of a stray type, several instruments and none selected.
     """
-    stream = pieces(content, _PIECE)
+    stream = ahead(pieces(content, _PIECE))
     metadata, stored, rest = _metadata(content.name, stream)
     schema = None if metadata.schema is None else str(metadata.schema)
     if schema not in (None, "mbp-10", "mbp-1"):
         raise _bookless(content.name, "orders" if schema == "mbo" else schema)
     first = rest or next(stream, b"")
     if not first:
-        raise must(content.name, "hold records", "a file with metadata and no records", "Download it again.", BadData)
+        raise must(content.name, "hold records", "a file with metadata and no records", _AGAIN, BadData)
     chosen = _Chosen(content.name, select, metadata)
     skipped: tuple[tuple[str, int, int], ...] = ()
     if schema is None:
@@ -86,9 +87,7 @@ def _metadata(file: str, stream: Iterator[bytes]) -> tuple[Metadata, int, bytes]
             raise ValueError(f"{size} bytes announced, {len(data)} there")
         return Metadata.decode(data[:size]), data[3], data[size:]
     except (DBNError, ValueError) as error:
-        raise must(
-            file, "begin with DBN metadata of version 1, 2 or 3", str(error), "Download it again.", BadData
-        ) from None
+        raise must(file, "begin with DBN metadata of version 1, 2 or 3", str(error), _AGAIN, BadData) from None
 
 
 _Found = tuple[NDArray[Any], Ints64]
@@ -116,7 +115,7 @@ def _streamed(file: str, stream: Iterator[bytes], kind: int) -> Iterator[_Found]
             file,
             "end with a whole record",
             f"{number} whole records and {len(rest)} bytes left over",
-            "Download it again.",
+            _AGAIN,
             BadData,
         )
 
@@ -124,13 +123,13 @@ def _streamed(file: str, stream: Iterator[bytes], kind: int) -> Iterator[_Found]
 def _check_kinds(file: str, data: bytes, number: int, kind: int) -> int:
     """Refuse a record of another kind; else say how many bytes hold whole records."""
     end = 0
-    for number, (at, found) in enumerate(_walk(file, data, number), number + 1):
-        if found != kind:
+    for later, (at, found) in enumerate(_walk(file, data, number), 1):
+        if found != kind or data[at] != data[0]:
             raise must(
-                f"{file}: record {number}",
-                f"be of the file's schema {_NAMES[kind]}",
-                f"record type {found} ({_NAMES.get(found, 'not a book')})",
-                "Download it again.",
+                f"{file}: record {number + later}",
+                f"be of the file's schema {_NAMES[kind]} and of one length",
+                f"record type {found} ({_NAMES.get(found, 'not a book')}), {4 * data[at]} bytes",
+                _AGAIN,
                 BadData,
             )
         end = at + 4 * data[at]
@@ -139,7 +138,7 @@ def _check_kinds(file: str, data: bytes, number: int, kind: int) -> int:
 
 def _gathered(file: str, data: bytes) -> tuple[int, _Found, tuple[tuple[str, int, int], ...]]:
     """The deepest kind of book in a file of mixed records, its records, and what else there is."""
-    places = _walk(file, data, 0)
+    places = list(_walk(file, data, 0))
     kinds = {kind for _, kind in places}
     kind = next((kind for kind in _LEVELS if kind in kinds), -1)
     if kind < 0:
@@ -153,22 +152,15 @@ def _gathered(file: str, data: bytes) -> tuple[int, _Found, tuple[tuple[str, int
     return kind, (records, numbers), (("other_record", len(others), others[0]),) if others else ()
 
 
-def _walk(file: str, data: bytes, before: int) -> list[tuple[int, int]]:
+def _walk(file: str, data: bytes, before: int) -> Iterator[tuple[int, int]]:
     """(offset, record type) of each whole record, by the length that each begins with."""
-    places: list[tuple[int, int]] = []
-    at = 0
+    at = number = 0
     while at < len(data) and at + 4 * data[at] <= len(data):
+        number += 1
         if data[at] < 4:
-            raise must(
-                f"{file}: record {before + len(places) + 1}",
-                "be 16 bytes long or more",
-                4 * data[at],
-                "Download it again.",
-                BadData,
-            )
-        places.append((at, data[at + 1]))
+            raise must(f"{file}: record {before + number}", "be 16 bytes long or more", 4 * data[at], _AGAIN, BadData)
+        yield at, data[at + 1]
         at += 4 * data[at]
-    return places
 
 
 def _dtype(file: str, size: int, kind: int) -> np.dtype[Any]:
@@ -178,7 +170,7 @@ def _dtype(file: str, size: int, kind: int) -> np.dtype[Any]:
             file,
             f"hold {_NAMES[kind]} records of {_HEAD + _LEVEL_BYTES * _LEVELS[kind]} bytes",
             size,
-            "Download it again.",
+            _AGAIN,
             BadData,
         )
     level = np.dtype([("bid_px", "<i8"), ("ask_px", "<i8"), ("bid_sz", "<u4"), ("ask_sz", "<u4"), ("ct", "<u4", 2)])

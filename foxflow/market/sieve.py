@@ -13,7 +13,7 @@ from foxflow.market.book import Ints32, Ints64, Tape, rows_since_moved
 from foxflow.market.instrument import Instrument
 from foxflow.market.reading import Block, Layout, Levels, Reading, bad
 
-_INT32_MAX = 2**31 - 1
+_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
 _Mask = NDArray[np.bool_]
 
 
@@ -36,9 +36,7 @@ def assemble(reading: Reading, *, instrument: Instrument | None, levels: int | N
     if traded is None:
         blocks = list(blocks)
         traded = _unknown(blocks, reading.layout)
-    width = reading.levels if levels is None else levels
-    if width < 1:
-        raise must("levels", "be 1 or more", width, "Ask for the levels that the model reads, e.g. 10.")
+    width = _width(reading.levels if levels is None else levels)
     sifted = _Sifted(tally={reason: (rows, first) for reason, rows, first in reading.skipped})
     for block in blocks:
         _check_times(block, sifted.last_ts, reading.layout)
@@ -51,14 +49,20 @@ def assemble(reading: Reading, *, instrument: Instrument | None, levels: int | N
         ts=np.concatenate([np.zeros(0, np.int64), *sifted.ts]),
         levels=width,
         instrument=traded,
-        dropped=tuple((reason, rows) for reason, (rows, _) in sifted.tally.items()),
+        dropped=sifted.counts(0),
         source=tuple((file.name, file.sha256) for file in reading.files),
         moved=rows_since_moved(book, width),
         format=reading.format,
         note=reading.note,
-        first_dropped=tuple((reason, first) for reason, (_, first) in sifted.tally.items()),
+        first_dropped=sifted.counts(1),
         halts=_spans(np.concatenate([np.zeros(0, bool), *sifted.halted])),
     )
+
+
+def _width(levels: int) -> int:
+    if levels < 1:
+        raise must("levels", "be 1 or more", levels, "Ask for the levels that the model reads, e.g. 10.")
+    return levels
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,6 +74,10 @@ class _Sifted:
     ts: list[Ints64] = field(default_factory=list)
     halted: list[_Mask] = field(default_factory=list)
     last_ts: int = 0
+
+    def counts(self, of: int) -> tuple[tuple[str, int], ...]:
+        """The tally's rows (0) or first rows (1), by reason."""
+        return tuple((reason, pair[of]) for reason, pair in self.tally.items())
 
     def add(self, columns: Ints32, block: Block, keep: _Mask) -> None:
         """Take the rows of a block that stay."""
@@ -97,11 +105,11 @@ def _columns(block: Block, layout: Layout, traded: Instrument, width: int) -> In
     faults: list[tuple[int, Mistake]] = []
     for at, side in ((0, _side("bid", block, layout)), (2, _side("ask", block, layout))):
         ticks, exact = _to_ticks(side, layout, traded)
-        fault = _first_fault(side, ticks, exact, layout, block.rows)
-        if fault is not None:
-            faults.append(fault)
+        narrow, sizes = ticks.astype(np.int32), side.sz.astype(np.int32)
+        if not (exact.all() and (narrow == ticks).all() and (sizes == side.sz).all() and _orderly(side, narrow, sizes)):
+            faults += _first_fault(side, ticks, ~exact, layout, block.rows)
         kept = min(width, len(ticks))
-        out[at, :kept], out[at + 1, :kept] = ticks[:kept], side.sz[:kept]
+        out[at, :kept], out[at + 1, :kept] = narrow[:kept], sizes[:kept]
     if faults:
         raise min(faults, key=lambda fault: fault[0])[1]
     return out
@@ -110,7 +118,8 @@ def _columns(block: Block, layout: Layout, traded: Instrument, width: int) -> In
 def _side(name: str, block: Block, layout: Layout) -> _Side:
     price = _stacked(block.bid_px if name == "bid" else block.ask_px)
     missing = price == (layout.no_bid if name == "bid" else layout.no_ask)
-    price[missing] = 0
+    if missing.any():
+        price[missing] = 0
     return _Side(name, price, _stacked(block.bid_sz if name == "bid" else block.ask_sz), missing)
 
 
@@ -121,19 +130,29 @@ def _stacked(levels: Levels) -> Ints64:
     return out
 
 
-def _to_ticks(side: _Side, layout: Layout, traded: Instrument) -> tuple[Ints64, _Mask | None]:
-    """Prices in ticks, and where they are exact (None: everywhere)."""
+def _to_ticks(side: _Side, layout: Layout, traded: Instrument) -> tuple[Ints64, _Mask]:
+    """Prices in ticks, rounded down, and where they are exact."""
     unit, rest = divmod(traded.tick_nanos, layout.price_nanos)
-    px = side.px if rest == 0 else side.px * layout.price_nanos
-    ticks = px // (unit if rest == 0 else traded.tick_nanos)
-    exact = ticks * (unit if rest == 0 else traded.tick_nanos) == px
-    return ticks, None if exact.all() else exact
+    px = side.px
+    if rest:
+        limit = _INT64_MAX // layout.price_nanos
+        px, unit = np.clip(px, -limit, limit) * layout.price_nanos, traded.tick_nanos
+    ticks = px // unit
+    return ticks, ticks * unit == px
 
 
-def _first_fault(
-    side: _Side, ticks: Ints64, exact: _Mask | None, layout: Layout, rows: Ints64
-) -> tuple[int, Mistake] | None:
-    """The earliest broken rule of one side, as (row, error)."""
+def _orderly(side: _Side, ticks: Ints32, sizes: Ints32) -> bool:
+    """Whether one side has nothing for `_first_fault` to find, told by the fewest passes over its numbers."""
+    if sizes.min(initial=0) < 0 or ((sizes == 0) != side.missing).any():
+        return False
+    beyond = ticks[1:] < ticks[:-1] if side.name == "bid" else ticks[1:] > ticks[:-1]
+    if not side.missing.any():
+        return bool(beyond.all())
+    return bool((side.missing[1:] | (beyond & ~side.missing[:-1])).all())
+
+
+def _first_fault(side: _Side, ticks: Ints64, off: _Mask, layout: Layout, rows: Ints64) -> list[tuple[int, Mistake]]:
+    """The earliest broken rule of one side, as (row, error); none if none is broken."""
     there = ~side.missing
     away = -1 if side.name == "bid" else 1
     behind = np.zeros_like(there)
@@ -146,23 +165,28 @@ def _first_fault(
         (side.missing & (side.sz > 0), "size", "be 0 where the level's price is missing", side.sz),
         (there & (side.sz == 0), "size", "be more than 0 where the level has a price", side.sz),
         (abs(ticks) > _INT32_MAX, "price", "fit into 32 bits as ticks", ticks),
+        (off, "price", "be a whole number of ticks", side.px),
         (behind, "price", "lie further from the market than the level before", side.px),
         (gap, "price", "be missing where the level before is", side.px),
     ]
-    if exact is not None:
-        checks.append((~exact, "price", "be a whole number of ticks", side.px))
-    found = [_place(mask, what, rule, got) for mask, what, rule, got in checks if mask.any()]
+    found = [(*_place(check[0]), order) for order, check in enumerate(checks) if check[0].any()]
     if not found:
-        return None
-    at, level, what, rule, value = min(found)
+        return []
+    at, level, order = min(found)
+    _, what, rule, got = checks[order]
     where = f"{layout.row_word} {rows[at]}, level {level + 1}, {layout.column(side.name, what, level)}"
-    return at, must(f"{layout.file}: {where}: {side.name} {what}", rule, value, "Mend or cut the file.", BadData)
+    return [
+        (
+            at,
+            must(f"{layout.file}: {where}: {side.name} {what}", rule, got[level, at], "Mend or cut the file.", BadData),
+        )
+    ]
 
 
-def _place(mask: _Mask, what: str, rule: str, got: Ints64) -> tuple[int, int, str, str, int]:
+def _place(mask: _Mask) -> tuple[int, int]:
+    """The first place of a mask [L, r] by row, then by level."""
     at = int(np.flatnonzero(mask.any(axis=0))[0])
-    level = int(np.flatnonzero(mask[:, at])[0])
-    return at, level, what, rule, int(got[level, at])
+    return at, int(np.flatnonzero(mask[:, at])[0])
 
 
 def _check_times(block: Block, last: int, layout: Layout) -> None:
@@ -185,7 +209,7 @@ def _keep(block: Block, columns: Ints32, layout: Layout, strict: bool, tally: di
     """Which rows of a block stay; the others are added to the tally."""
     bid, ask = columns[0, 0], columns[2, 0]
     both = (columns[1, 0] > 0) & (columns[3, 0] > 0)
-    keep = both & (bid < ask)
+    keep: _Mask = both & (bid < ask)
     if keep.all():
         return keep
     for reason, mask in (("crossed", both & (bid > ask)), ("locked", both & (bid == ask)), ("one_sided", ~both)):
