@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +60,6 @@ def read(path: Path, content: Content) -> Reading:
     other = open_content(_partner(path, parts))
     message, book = (content, other) if parts["kind"] == "message" else (other, content)
     levels = int(parts["levels"])
-    messages = read_table(message, _MESSAGE, {"time": decimals(12)})
     return Reading(
         format="lobster",
         files=(message, book),
@@ -71,7 +73,7 @@ def read(path: Path, content: Content) -> Reading:
             clock_file=message.name,
         ),
         levels=levels,
-        blocks=_blocks(book, levels, messages, midnight_ns(US_EQUITY, parts["date"])),
+        blocks=_blocks(book, levels, message, midnight_ns(US_EQUITY, parts["date"])),
         guess=US_EQUITY,
     )
 
@@ -83,29 +85,46 @@ def _column(side: str, what: str, level: int) -> str:
     return f"column {4 * level + _ORDER.index((side, what)) + 1}"
 
 
-def _blocks(book: Content, levels: int, messages: Table, midnight: int) -> Iterator[Block]:
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """What the message file says of each row."""
+
+    ts: Ints64
+    halted: NDArray[np.bool_]
+
+
+def _events(message: Content, midnight: int) -> _Events:
+    table = read_table(message, _MESSAGE, {"time": decimals(12)})
+    return _Events(midnight + _times(table), _halted(table))
+
+
+def _blocks(book: Content, levels: int, message: Content, midnight: int) -> Iterator[Block]:
     """The book in batches small enough to stay in the processor's cache, each row with its message."""
-    ts, halted = midnight + _times(messages), _halted(messages)
     labels = [f"{side} {what}" for _ in range(levels) for side, what in _ORDER]
+    batches = integer_batches(book, labels, _ROWS)
+    with ThreadPoolExecutor(1) as worker:
+        coming = worker.submit(_events, message, midnight)
+        first = next(batches, None)
+        events = coming.result()
     rows = 0
-    for batch in integer_batches(book, labels, _ROWS):
-        count = len(batch[0])
-        if rows + count <= messages.rows:
+    for batch in chain(() if first is None else (first,), batches):
+        at = slice(rows, rows + len(batch[0]))
+        rows = at.stop
+        if rows <= len(events.ts):
             yield Block(
-                rows=np.arange(rows + 1, rows + count + 1, dtype=np.int64),
-                ts=ts[rows : rows + count],
+                rows=np.arange(at.start + 1, at.stop + 1, dtype=np.int64),
+                ts=events.ts[at],
                 ask_px=batch[0::4],
                 ask_sz=batch[1::4],
                 bid_px=batch[2::4],
                 bid_sz=batch[3::4],
-                halted=halted[rows : rows + count],
+                halted=events.halted[at],
             )
-        rows += count
-    if rows != messages.rows:
+    if rows != len(events.ts):
         raise must(
-            f"{messages.file} and {book.name}",
+            f"{message.name} and {book.name}",
             "have the same number of rows",
-            f"{messages.rows} and {rows}",
+            f"{len(events.ts)} and {rows}",
             "Get both files from one download.",
             BadData,
         )

@@ -26,7 +26,7 @@ REFUSED = {
     "10_lengths_differ": (BOOK, MESSAGE, "6", "5"),
     "13_sentinel_with_size": (BOOK, "row 1", "level 2", "60"),
     "14_levels_out_of_order": (BOOK, "row 5", "level 2"),
-    "15_prices_in_dollars": (MESSAGE, "row 2", "'100.03'"),
+    "15_prices_in_dollars": (BOOK, "row 2", "'100.03'"),
     "16_cut_last_line": (BOOK, "row 6", "cut short"),
     "18_unknown_event_type": (MESSAGE, "row 5", "event type", "9"),
     "21_dbn_truncated_zst": ("compressed stream ends early",),
