@@ -1,4 +1,4 @@
-"""Prioritised replay: a leaf p^0.6 for each slot of a ring, a tree of pair sums above, draws in equal strata of the sum.
+"""Prioritised replay: a leaf p^0.6 for each slot of a ring, a tree of pair sums above, draws in equal strata.
 
 Axes: C slots (a power of two), B rows drawn or environments. The slot of environment b's step s is (s B + b) mod C.
 Slots are checked on a CPU only: on a GPU reading one would make the host wait, and the kernels write none outside.

@@ -229,8 +229,8 @@ def _(book: Tensor, ts: Tensor, moved: Tensor, day: Tensor, begin: int, end: int
 
 
 @torch.library.register_fake("foxflow::env_step")
-def _(book: Tensor, end: int, step: int, tick_value: int, fee: int, action: Tensor, cursor: Tensor, *_: Tensor) -> object:
-    return tuple(torch.empty_like(cursor, dtype=d) for d in (int32, uint8, uint8, int64, int32, int64, int64))
+def _(book: Tensor, end: int, step: int, tick_value: int, fee: int, action: Tensor, *_: Tensor) -> object:
+    return tuple(torch.empty_like(action, dtype=d) for d in (int32, uint8, uint8, int64, int32, int64, int64))
 
 
 @torch.library.register_fake("foxflow::reward")

@@ -46,7 +46,8 @@ def uniform(state: int) -> float:
 def sample(leaf: npt.NDArray[np.floating], states: list[int], beta: float, length: int) -> tuple[list[int], Floats]:
     """Slots and importance weights of a batch in float64."""
     sums = np.cumsum(leaf.astype(np.float64))
-    slots = [int(np.searchsorted(sums, (b + uniform(s)) / len(states) * sums[-1], "right")) for b, s in enumerate(states)]
+    strata = [(b + uniform(state)) / len(states) * sums[-1] for b, state in enumerate(states)]
+    slots = [int(np.searchsorted(sums, u, "right")) for u in strata]
     weights = np.array([(length * float(leaf[slot]) / sums[-1]) ** -beta for slot in slots])
     return slots, weights / weights.max()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Books = npt.NDArray[np.int32]
 Times = npt.NDArray[np.int64]
+Level = tuple[int, int, int, int]
 
 
 @dataclass(kw_only=True)
@@ -34,7 +35,7 @@ class Position:
 
 @dataclass(kw_only=True)
 class Trader:
-    """One environment: walks the tape a row a step and keeps a ledger of fills.
+    """One environment: walks the tape a row a step; cash is the sum of all fills, side · price.
 
     `last` is the segment's last row, where everything is closed. Prices are ticks, money 1e-4 USD.
     """
@@ -48,7 +49,8 @@ class Trader:
     position: Position | None = None
     resting: Order | None = None
     in_flight: int = 0
-    ledger: list[tuple[int, int]] = field(default_factory=list)
+    cash: int = 0
+    trades: int = 0
     kept_hold: int = 0
 
     def touch(self) -> tuple[int, int]:
@@ -58,13 +60,12 @@ class Trader:
 
     def equity(self) -> Fraction:
         """Cash of all fills and the open lot at the mid, in ticks."""
-        cash = -sum(side * price for side, price in self.ledger)
         bid, ask = self.touch()
-        return cash + sum(side for side, _ in self.ledger) * Fraction(bid + ask, 2)
+        return self.cash + (self.position.side if self.position else 0) * Fraction(bid + ask, 2)
 
     def advance(self, action: int) -> dict[str, int]:
         """Play one step; the result's keys are the fields of the operator's Step."""
-        before, fills = self.equity(), len(self.ledger)
+        before, trades = self.equity(), self.trades
         self.row += 1
         self.kept_hold = 0
         if self.position:
@@ -81,7 +82,7 @@ class Trader:
         self.step += 1
         pnl, opened = closed[0] if closed else (0, -1)
         return {
-            "fills": len(self.ledger) - fills,
+            "fills": self.trades - trades,
             "done": len(closed),
             "wrap": int(wrapped),
             "trade_pnl_e4": pnl,
@@ -97,7 +98,7 @@ class Trader:
             "cursor": self.row,
             "pos": at.side if at else 0,
             "entry_ticks": at.entry if at else 0,
-            "cash_half_ticks": -2 * sum(side * price for side, price in self.ledger),
+            "cash_half_ticks": 2 * self.cash,
             "pending": self.in_flight,
             "rest_side": rest.side if rest else 0,
             "rest_px_ticks": rest.price if rest else 0,
@@ -107,7 +108,8 @@ class Trader:
         }
 
     def _trade(self, side: int, price: int, sent: int, closed: list[tuple[int, int]]) -> None:
-        self.ledger.append((side, price))
+        self.cash -= side * price
+        self.trades += 1
         if self.position is None:
             self.position = Position(side=side, entry=price, opened=sent)
             return
@@ -147,27 +149,36 @@ class Trader:
             self.resting = Order(side=side, price=price, sent=self.step - 1)
 
 
-def features(
-    book: Books, ts: Times, moved: Books, day_ns: Times, segment: tuple[int, int], row: int, account: dict[str, int]
-) -> tuple[list[float], float]:
+@dataclass(frozen=True, kw_only=True)
+class Tape:
+    """Columns of a tape and the rows begin … end - 1 that are played; as the operator's Segment, in numpy."""
+
+    book: Books
+    ts: Times
+    moved: Books
+    day_ns: Times
+    begin: int
+    end: int
+
+
+def features(tape: Tape, row: int, account: dict[str, int]) -> tuple[list[float], float]:
     """Features of one row for one account (keys as in `Trader.state`) in float64, and dt in seconds."""
-    begin, end = segment
-    was = row if row == begin else row - 1
-    bp, bs, ap, asz = (side.astype(int).tolist() for side in np.split(book[row], 4))
-    bp0, bs0, ap0, as0 = (side.astype(int).tolist() for side in np.split(book[was], 4))
+    was = row if row == tape.begin else row - 1
+    now, past = (list(zip(*(side.tolist() for side in np.split(tape.book[r], 4)), strict=True)) for r in (row, was))
+    bp, bs, ap, asz = zip(*now, strict=True)
     mid2, spread = bp[0] + ap[0], ap[0] - bp[0]
     levels = []
-    for b, q, a, r in zip(bp, bs, ap, asz, strict=True):
+    for b, q, a, r in now:
         near = [2 if (p, z) == (0, 0) else min(d, 64) / 32 for p, z, d in ((b, q, mid2 - 2 * b), (a, r, 2 * a - mid2))]
         levels += [math.log1p(q) / 8, math.log1p(r) / 8, *near]
-    flows = [_flow(*level) for level in zip(bp, bs, ap, asz, bp0, bs0, ap0, as0, strict=True)]
+    flows = [_flow(*pair) for pair in zip(now, past, strict=True)]
     tilt = _quotient(bs[0] - asz[0], bs[0] + asz[0])
-    gap_ns = int(ts[row]) - int(ts[was])
-    angle = 2 * math.pi * int(day_ns[row]) / 86400e9
+    gap_ns = int(tape.ts[row]) - int(tape.ts[was])
+    angle = 2 * math.pi * int(tape.day_ns[row]) / 86400e9
     pos, pending = account["pos"], account["pending"]
     side = {0: 0, 7: 0, 8: -pos}.get(pending, 1 if pending in (1, 3, 5) else -1)
     scalars = [
-        max(-16, min(16, mid2 - bp0[0] - ap0[0])) / 8,
+        max(-16, min(16, mid2 - past[0][0] - past[0][2])) / 8,
         spread * tilt / 2,
         math.log1p(spread) / 2,
         tilt,
@@ -177,8 +188,8 @@ def features(
         math.log1p(gap_ns / 1e6) / 8,
         math.sin(angle),
         math.cos(angle),
-        math.log1p(int(moved[row])) / 8,
-        (row - begin) / (end - 1 - begin),
+        math.log1p(int(tape.moved[row])) / 8,
+        (row - tape.begin) / (tape.end - 1 - tape.begin),
         float(pos),
         max(-64, min(64, pos * (mid2 - 2 * account["entry_ticks"]))) / 32,
         math.log1p(account["hold_steps"]) / 8 if pos else 0.0,
@@ -205,7 +216,8 @@ def _quotient(a: int, b: int) -> float:
     return a / b if b else 0.0
 
 
-def _flow(b: int, q: int, a: int, r: int, b0: int, q0: int, a0: int, r0: int) -> float:
+def _flow(now: Level, was: Level) -> float:
+    (b, q, a, r), (b0, q0, a0, r0) = now, was
     if any(pair == (0, 0) for pair in ((b, q), (a, r), (b0, q0), (a0, r0))):
         return 0.0
     bid = q if b > b0 else -q0 if b < b0 else q - q0
