@@ -34,3 +34,10 @@ def size(x: Tensor, name: str, axis: int, wanted: int, why: str) -> None:
     """Refuse a tensor whose `axis` is not `wanted` long."""
     if x.shape[axis] != wanted:
         raise must(name, f"have {wanted} on axis {axis} ({why})", x.shape[axis])
+
+
+def shaped(x: Tensor, name: str, axes: str, sizes: tuple[int, ...], like: Tensor) -> None:
+    """Refuse a tensor whose rank, dtype or device is not `like`'s kind, or whose sizes are not `sizes`."""
+    tensor(x, name, axes, like=like)
+    for axis, wanted in enumerate(sizes):
+        size(x, name, axis, wanted, axes[axis])

@@ -1,0 +1,30 @@
+// The encoder on CPU threads: vectors run over columns, and eight rows add side by side.
+#include "attention.h"
+#include "cfc.h"
+#include "cpu.h"
+#include "layer_norm.h"
+#include "mamba_bwd.h"
+#include "vsn.h"
+#include <torch/csrc/stable/library.h>
+
+namespace fox {
+namespace {
+struct Encoder : Cpu {
+  static constexpr int lanes = 16, group = 8;
+  static int64_t span(int64_t size) { return size; }
+};
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
+  m.impl("vsn_fwd", TORCH_BOX(&vsn_fwd<Encoder>));
+  m.impl("vsn_bwd", TORCH_BOX(&vsn_bwd<Encoder>));
+  m.impl("mamba_fwd", TORCH_BOX(&mamba_fwd<Encoder>));
+  m.impl("mamba_bwd", TORCH_BOX(&mamba_bwd<Encoder>));
+  m.impl("layer_norm_fwd", TORCH_BOX(&layer_norm_fwd<Encoder>));
+  m.impl("layer_norm_bwd", TORCH_BOX(&layer_norm_bwd<Encoder>));
+  m.impl("attention_fwd", TORCH_BOX(&attention_fwd<Encoder>));
+  m.impl("attention_bwd", TORCH_BOX(&attention_bwd<Encoder>));
+  m.impl("cfc_fwd", TORCH_BOX(&cfc_fwd<Encoder>));
+  m.impl("cfc_bwd", TORCH_BOX(&cfc_bwd<Encoder>));
+}
+}  // namespace fox

@@ -1,0 +1,119 @@
+// The Mamba-2 mixer as a recurrence over the window: sizes, layout of u, and the way forward.
+#pragma once
+#include <tuple>
+#include "row.h"
+
+namespace fox {
+struct MambaSizes {
+  int64_t batch, steps, heads, state, head;
+  FOX_HD int64_t hidden() const { return heads * head; }
+  FOX_HD int64_t b() const { return 2 * hidden(); }
+  FOX_HD int64_t c() const { return b() + state; }
+  FOX_HD int64_t delta() const { return c() + state; }
+  FOX_HD int64_t width() const { return delta() + heads; }
+  FOX_HD int64_t block() const { return state * head; }
+};
+
+// step = softplus(delta + dt_bias); decay = exp(-(step * exp(a_log))).
+template <class T> struct MambaStep {
+  const T *u, *dt_bias, *a_log;
+  T *step, *decay;
+  MambaSizes sizes;
+  Spans spans;
+  FOX_HD void operator()(int64_t i) const {
+    int64_t row = spans.row(i), end = spans.end(i);
+    const T* delta = u + row * sizes.width() + sizes.delta();
+    for (int64_t m = spans.begin(i); m < end; ++m) {
+      T seconds = px::softplus(delta[m] + dt_bias[m]);
+      step[row * sizes.heads + m] = seconds;
+      decay[row * sizes.heads + m] = px::exp(-(seconds * px::exp(a_log[m])));
+    }
+  }
+};
+
+// S_t = fma(decay, S_{t-1}, (step * B) * x) with S_{-1} = 0; y = fma(d, x, sum over n ascending of C S_t, a fused chain).
+// A row is up to Lanes columns p of one head of one batch row.
+template <class T, int Lanes> struct MambaScan {
+  const T *u, *step, *decay, *d;
+  T *state, *y;
+  MambaSizes sizes;
+  Spans spans;
+
+  FOX_HD void operator()(int64_t i) const {
+    int64_t p = spans.begin(i), lanes = spans.end(i) - p;
+    if (lanes == Lanes) return scan(spans.row(i), p, Lanes);
+    scan(spans.row(i), p, lanes);
+  }
+
+  FOX_HD void scan(int64_t row, int64_t p, int64_t lanes) const {
+    int64_t m = row % sizes.heads, first = row / sizes.heads * sizes.steps;
+    T skip = d[m];
+    for (int64_t t = first; t < first + sizes.steps; ++t) {
+      const T *from = u + t * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
+      T seconds = step[t * sizes.heads + m], keep = decay[t * sizes.heads + m], sum[Lanes];
+      T* now = state + (t * sizes.heads + m) * sizes.block() + p;
+      const T* before = now - (t == first ? 0 : sizes.heads * sizes.block());
+      for (int64_t j = 0; j < lanes; ++j) sum[j] = T(0);
+      for (int64_t n = 0; n < sizes.state; ++n) {
+        T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
+        FOX_LANES
+        for (int64_t j = 0; j < lanes; ++j) {
+          T old = t == first ? T(0) : before[n * sizes.head + j];
+          T next = one_nan(px::fma(keep, old, drive * x[j]));
+          now[n * sizes.head + j] = next;
+          sum[j] = px::fma(read, next, sum[j]);
+        }
+      }
+      T* to = y + t * sizes.hidden() + m * sizes.head + p;
+      for (int64_t j = 0; j < lanes; ++j) to[j] = one_nan(px::fma(skip, x[j], sum[j]));
+    }
+  }
+};
+
+// gated = y * (z * sigmoid(z)).
+template <class T> struct MambaGate {
+  const T *u, *y;
+  T* gated;
+  MambaSizes sizes;
+  Spans spans;
+  FOX_HD void operator()(int64_t i) const {
+    int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
+    const T* z = u + row * sizes.width();
+    for (int64_t j = spans.begin(i); j < end; ++j)
+      gated[offset + j] = one_nan(y[offset + j] * (z[j] * px::sigmoid(z[j])));
+  }
+};
+
+inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t state) {
+  FOX_CHECK(u.dim() == 3 && dt_bias.dim() == 1, "u must be 3-D and dt_bias 1-D");
+  int64_t heads = dt_bias.size(0), rest = u.size(2) - 2 * state - heads;
+  FOX_CHECK(heads > 0 && state > 0 && rest > 0 && rest % (2 * heads) == 0, "u must hold 2 H + 2 N + M columns, got ",
+            u.size(2));
+  return {u.size(0), u.size(1), heads, state, rest / (2 * heads)};
+}
+
+template <class On, class T>
+std::tuple<Tensor, Tensor, Tensor> mamba_fwd_as(const Tensor& u, const Tensor& dt_bias, const Tensor& a_log,
+                                                const Tensor& d, int64_t state_size) {
+  MambaSizes s = mamba_sizes(u, dt_bias, state_size);
+  int64_t rows = s.batch * s.steps;
+  Tensor state = make<T>(u, {s.batch, s.steps, s.heads, s.state, s.head});
+  Tensor y = make<T>(u, {s.batch, s.steps, s.hidden()}), gated = make<T>(u, {s.batch, s.steps, s.hidden()});
+  Tensor step = make<T>(u, {rows, s.heads}), decay = make<T>(u, {rows, s.heads});
+  const T* from = in<T>(u, "u", {s.batch, s.steps, s.width()});
+  Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
+  On::rows(u, rows * heads.per_row(), 128,
+           MambaStep<T>{from, in<T>(dt_bias, "dt_bias", {s.heads}), in<T>(a_log, "a_log", {s.heads}), out<T>(step),
+                        out<T>(decay), s, heads});
+  On::rows(u, s.batch * s.heads * columns.per_row(), 16,
+           MambaScan<T, On::lanes>{from, out<T>(step), out<T>(decay), in<T>(d, "d", {s.heads}), out<T>(state),
+                                   out<T>(y), s, columns});
+  On::rows(u, rows * channels.per_row(), 128, MambaGate<T>{from, out<T>(y), out<T>(gated), s, channels});
+  return {state, y, gated};
+}
+template <class On>
+std::tuple<Tensor, Tensor, Tensor> mamba_fwd(Tensor u, Tensor dt_bias, Tensor a_log, Tensor d, int64_t state_size) {
+  return is_double(u) ? mamba_fwd_as<On, double>(u, dt_bias, a_log, d, state_size)
+                      : mamba_fwd_as<On, float>(u, dt_bias, a_log, d, state_size);
+}
+}  // namespace fox
