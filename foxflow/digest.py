@@ -54,7 +54,7 @@ DTYPES: dict[str, tuple[int, int]] = {
 }
 """dtype name -> (code, bytes an element). Codes are part of every digest: never renumber, only add."""
 
-_WELL_FORMED = re.compile(r"fx1:[0-9a-f]{32}")
+_WELL_FORMED, _ALL_WELL_FORMED = re.compile(r"fx1:[0-9a-f]{32}"), re.compile(r"(?:fx1:[0-9a-f]{32}\n)*")
 
 
 def mix64(z: int) -> int:
@@ -186,6 +186,11 @@ def digest(data: Any, dtype: str, shape: Sequence[int]) -> str:
 def well_formed(text: str) -> bool:
     """Whether the text is `fx1:` and 32 lower-case hex digits."""
     return _WELL_FORMED.fullmatch(text) is not None
+
+
+def all_well_formed(texts: Sequence[str]) -> bool:
+    """Whether each text is well-formed; one look at many."""
+    return _ALL_WELL_FORMED.fullmatch("".join([text + "\n" for text in texts])) is not None
 
 
 class Fold:

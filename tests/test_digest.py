@@ -151,3 +151,12 @@ def test_only_lower_case_hex_of_full_length_is_well_formed() -> None:
     good = of(b"x")
     assert fx.well_formed(good)
     assert not any(fx.well_formed(bad) for bad in (good[:-1], good + "0", "fx1:" + "G" * 32, good.upper(), good + "\n"))
+
+
+def test_many_texts_are_well_formed_if_each_is() -> None:
+    good = of(b"x")
+    assert fx.all_well_formed([])
+    assert fx.all_well_formed([good] * 3)
+    assert not fx.all_well_formed([good, good[:-1], "0" + good])
+    assert not fx.all_well_formed([good, ""])
+    assert not fx.all_well_formed([good + "\n" + good[:-1]])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from foxflow import flow
-from foxflow.comparison.rows import Block, Codes, Rows, Texts, step_of
+from foxflow.comparison.rows import Block, Places, Rows, Texts, step_of
 from foxflow.errors import CorruptRecord
 
 Pair = tuple[Block | None, Block | None]
@@ -17,12 +18,17 @@ KEY = ("place", "k", "rank", "buffer")
 def pairs(a: flow.Record, b: flow.Record, names: Texts) -> Iterator[Pair]:
     """Yield aligned blocks, or a block of one side (the other None) whose rows have no partner.
 
-    Memory holds one batch of each side, or one step where the order of its rows differs.
+    Memory holds two batches of each side, or one step where the order of its rows differs.
 
     Raises:
         CorruptRecord: a record's rows can't be read, are out of order, or one is there twice.
     """
-    rows_a, rows_b = Rows(a, names), Rows(b, names)
+    with ThreadPoolExecutor(2) as threads:
+        yield from _walk((a.path, Rows(a, names, threads)), (b.path, Rows(b, names, threads)), names)
+
+
+def _walk(a: tuple[str, Rows], b: tuple[str, Rows], names: Texts) -> Iterator[Pair]:
+    (path_a, rows_a), (path_b, rows_b) = a, b
     while rows_a.head is not None and rows_b.head is not None:
         if alike := _alike(rows_a.head, rows_b.head):
             yield rows_a.take(alike), rows_b.take(alike)
@@ -33,7 +39,7 @@ def pairs(a: flow.Record, b: flow.Record, names: Texts) -> Iterator[Pair]:
         elif place_b < place_a:
             yield None, rows_b.take_step()
         else:
-            yield from _by_key((a.path, rows_a.take_step()), (b.path, rows_b.take_step()), names)
+            yield from _by_key((path_a, rows_a.take_step()), (path_b, rows_b.take_step()), names)
     while rows_a.head is not None:
         yield rows_a.take(len(rows_a.head)), None
     while rows_b.head is not None:
@@ -74,5 +80,5 @@ def _by_key(a: tuple[str, Block], b: tuple[str, Block], names: Texts) -> Iterato
         yield None, b[1].taken(_indices(only_b))
 
 
-def _indices(values: list[int]) -> Codes:
+def _indices(values: list[int]) -> Places:
     return np.array(values, dtype=np.int64)

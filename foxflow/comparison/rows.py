@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 from foxflow import flow
 from foxflow.errors import CorruptRecord
 
-Codes = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Places = npt.NDArray[np.int64]
 
 NO_K = -(2**63)
 PHASES = (flow.TRAIN, flow.EVAL, flow.FINAL)
@@ -38,8 +40,11 @@ class Names:
     def column(self, column: Any) -> Codes:
         """Codes of a column of text, dictionary-encoded or not."""
         encoded = _dictionary(column)
-        table = np.array([self.code(text) for text in encoded.dictionary.to_pylist()], dtype=np.int64)
-        return np.asarray(table[encoded.indices.to_numpy(zero_copy_only=False)])
+        codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
+        indices = encoded.indices.to_numpy(zero_copy_only=False)
+        if codes == list(range(len(codes))):
+            return np.asarray(indices)
+        return np.asarray(np.array(codes, dtype=np.int32).take(indices, mode="clip"))
 
 
 Texts = dict[str, Names]
@@ -55,8 +60,8 @@ def texts() -> Texts:
 class Block:
     """Consecutive rows of one record; `place` orders steps (phase, then number), texts are codes."""
 
-    place: Codes
-    k: Codes
+    place: Places
+    k: Places
     rank: Codes
     order: Codes
     group: Codes
@@ -72,7 +77,7 @@ class Block:
         """Rows start to stop, without a copy."""
         return Block(**{f.name: getattr(self, f.name)[start:stop] for f in dataclasses.fields(self)})
 
-    def taken(self, at: Codes) -> Block:
+    def taken(self, at: Places) -> Block:
         """The rows at some indices."""
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         digest = columns.pop("digest").take(pa.array(at))
@@ -99,11 +104,11 @@ def place_of(phase: str, step: int) -> int:
 
 
 class Rows:
-    """A record's rows, read as they are needed; `head` is what was read and not yet taken."""
+    """A record's rows, one batch read ahead in a thread; `head` is what was read and not yet taken."""
 
-    def __init__(self, record: flow.Record, names: Texts) -> None:
+    def __init__(self, record: flow.Record, names: Texts, threads: Executor) -> None:
         self._record, self._names = record, names
-        self._blocks: Iterator[Block] = filter(len, map(self._block, record.digests()))
+        self._blocks: Iterator[Block] = filter(len, map(self._block, _ahead(record.digests(), threads)))
         self._last = -1
         self.head: Block | None = next(self._blocks, None)
 
@@ -111,10 +116,11 @@ class Rows:
         columns = {name: self._names[name].column(batch.column(name)) for name in TEXTS}
         phase = _dictionary(batch.column("phase"))
         known = [PHASES.index(text) if text in PHASES else -1 for text in phase.dictionary.to_pylist()]
-        phases = np.array(known, dtype=np.int64)[phase.indices.to_numpy(zero_copy_only=False)]
-        place = (phases << STEP_BITS) + batch.column("step").to_numpy(zero_copy_only=False)
+        phases = np.array(known, dtype=np.int64) << STEP_BITS
+        place = batch.column("step").to_numpy(zero_copy_only=False)
+        place = place + (phases if len(known) == 1 else phases[phase.indices.to_numpy(zero_copy_only=False)])
         if len(place):
-            if phases.min() < 0 or place[0] < self._last or (np.diff(place) < 0).any():
+            if min(known) < 0 or place[0] < self._last or (place[1:] < place[:-1]).any():
                 raise CorruptRecord(self._record.path, "digests.parquet", "its steps are out of order")
             self._last = int(place[-1])
         k = batch.column("k").fill_null(NO_K).to_numpy(zero_copy_only=False)
@@ -135,6 +141,14 @@ class Rows:
         while self.head is not None and self.head.place[0] == place:
             parts.append(self.take(int(np.searchsorted(self.head.place, place, side="right"))))
         return joined(parts)
+
+
+def _ahead(batches: Iterator[Any], threads: Executor) -> Iterator[Any]:
+    """The same batches, the next being read while one is worked on."""
+    coming = threads.submit(next, batches, None)
+    while (batch := coming.result()) is not None:
+        coming = threads.submit(next, batches, None)
+        yield batch
 
 
 def _dictionary(column: Any) -> Any:

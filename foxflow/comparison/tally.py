@@ -14,7 +14,7 @@ from foxflow import flow
 from foxflow.comparison.dumps import Dumps, Key, Stated
 from foxflow.comparison.elements import Apart
 from foxflow.comparison.pairing import Pair
-from foxflow.comparison.rows import NO_K, Block, Codes, Texts, place_of, step_of
+from foxflow.comparison.rows import NO_K, Block, Places, Texts, place_of, step_of
 
 Counts = tuple[tuple[int, int], ...]
 """(group code, rows compared) in the order of the run."""
@@ -151,19 +151,24 @@ class Tally:
         return {self._key(block, row): Stated(group=group, a=a, b=b) for row, group, a, b in rows}
 
 
-def _unequal(a: Block, b: Block) -> Codes:
+def _unequal(a: Block, b: Block) -> Places:
     """Rows whose digest, dtype or shape differ; a null digest differs from all."""
+    form = (a.dtype == b.dtype) & (a.shape == b.shape)
+    if form.all() and not a.digest.null_count and a.digest.equals(b.digest):
+        return np.empty(0, dtype=np.int64)
     same = pc.equal(a.digest, b.digest).fill_null(False).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(~(same & (a.dtype == b.dtype) & (a.shape == b.shape)))
+    return np.flatnonzero(~(same & form))
 
 
 def _pieces(block: Block, bounds: list[int], groups: int) -> list[Counts]:
     """For each step in a block: its groups in order of appearance, with their rows."""
-    steps, rows = len(bounds) - 1, len(block)
-    key = np.repeat(np.arange(steps), np.diff(bounds)) * groups + block.group
-    counts = np.bincount(key, minlength=steps * groups).reshape(steps, groups)
-    first = np.full(steps * groups, rows)
-    first[key[::-1]] = np.arange(rows)[::-1]
+    steps = len(bounds) - 1
+    starts = np.union1d(np.flatnonzero(block.group[1:] != block.group[:-1]) + 1, bounds[:-1])
+    key = (np.searchsorted(bounds, starts, side="right") - 1) * groups + block.group[starts]
+    lengths = np.diff(starts, append=len(block))
+    counts = np.bincount(key, weights=lengths, minlength=steps * groups).astype(np.int64).reshape(steps, groups)
+    first = np.full(steps * groups, len(starts))
+    first[key[::-1]] = np.arange(len(starts))[::-1]
     order = first.reshape(steps, groups).argsort(axis=1, kind="stable")
     known: dict[bytes, Counts] = {}
     pieces = []

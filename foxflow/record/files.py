@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from foxflow.record import layout
 
 ROW_GROUP = 1 << 17
-"""Rows of digests.parquet read at once."""
+"""Rows of digests.parquet read at once, and those of one step more: groups of rows begin with a step."""
 DUMP_GROUP_BYTES = 1 << 24
 """Bytes of dumped buffers read at once, unless one buffer is larger."""
 

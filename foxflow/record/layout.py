@@ -8,6 +8,7 @@ diag.jsonl                   one line per step
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -77,10 +78,16 @@ def rows(step: flow.Step, rank: int, buffers: Sequence[flow.Captured]) -> list[l
         [b.group for b in buffers],
         [b.buffer for b in buffers],
         [b.dtype for b in buffers],
-        [canonical(b.shape) for b in buffers],
+        [shape_text(b.shape) for b in buffers],
         [b.nbytes for b in buffers],
         [b.digest for b in buffers],
     ]
+
+
+@functools.lru_cache(maxsize=65536)
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape as JSON."""
+    return canonical(shape)
 
 
 def canonical(value: object) -> str:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from foxflow import flow
 from foxflow.errors import CorruptRecord, NoRecord, must
 from foxflow.record import layout
-from foxflow.record.files import ROW_GROUP, gathered
+from foxflow.record.files import gathered
 
 UNCLOSED = "the run ended before its record was closed"
 
@@ -104,11 +104,8 @@ def _parquet_batches(folder: Path, name: str, columns: Any) -> Iterator[Any]:
         with pq.ParquetFile(folder / name, read_dictionary=layout.REPEATED, page_checksum_verification=True) as file:
             if file.schema_arrow.names != columns.names:
                 raise CorruptRecord(str(folder), name, f"must have columns {columns.names}")
-            if name == layout.DIGESTS:
-                yield from file.iter_batches(ROW_GROUP)
-            else:
-                for group in range(file.num_row_groups):
-                    yield from file.read_row_group(group).to_batches()
+            for group in range(file.num_row_groups):
+                yield from file.read_row_group(group).to_batches()
     except (pa.ArrowException, OSError) as error:
         raise CorruptRecord(str(folder), name, f"can't be read: {error}") from error
 

@@ -76,8 +76,8 @@ def _broken_digests(record: flow.Record, manifest: dict[str, Any], dumped: dict[
     names = set(capture.get("names") or ())
     for batch in record.digests():
         texts, buffers = batch.column("digest").to_pylist(), batch.column("buffer").to_pylist()
-        if malformed := [text for text in texts if not digest.well_formed(text)]:
-            yield f"{layout.DIGESTS}: digest must be fx1: and 32 hex digits, got {malformed[0]}"
+        if not digest.all_well_formed([str(text) for text in texts]):
+            yield f"{layout.DIGESTS}: each digest must be fx1: and 32 hex digits"
             return
         whole.add([text for text, buffer in zip(texts, buffers, strict=True) if buffer in names])
         if dumped:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -89,9 +91,10 @@ class Writer:
             names = [(b.buffer, b.k) for b in step.buffers]
             twice = next(name for name in names if names.count(name) > 1)
             raise must(where, "hold each buffer once per k", f"{twice[0]} (k {twice[1]}) twice", "Number them by k.")
-        for b in step.buffers:
-            if (fault := _fault(b)) is not None:
-                raise must(f"{where}, buffer {b.buffer}", *fault)
+        if not digest.all_well_formed([b.digest for b in step.buffers]) or not all(map(_whole, step.buffers)):
+            for b in step.buffers:
+                if (fault := _fault(b)) is not None:
+                    raise must(f"{where}, buffer {b.buffer}", *fault)
 
     def _dump(self, step: flow.Step, dumped: list[flow.Captured]) -> None:
         with (
@@ -121,8 +124,10 @@ class Writer:
 
     def _count(self, step: flow.Step) -> None:
         if self._all_names:
-            self._names |= dict.fromkeys(b.buffer for b in step.buffers)
-        digests = [b.digest for b in step.buffers if self._all_names or b.buffer in self._names]
+            self._names |= dict.fromkeys(b.buffer for b in step.buffers if b.buffer not in self._names)
+            digests = [b.digest for b in step.buffers]
+        else:
+            digests = [b.digest for b in step.buffers if b.buffer in self._names]
         self._fold.add(digests)
         self._captured += len(digests)
         self._rows += len(step.buffers)
@@ -201,18 +206,28 @@ def _checked(manifest: dict[str, Any]) -> dict[str, Any]:
     return {key: manifest[key] for key in layout.DECLARED}
 
 
+def _whole(b: flow.Captured) -> bool:
+    """Whether a buffer has as many bytes as its dtype and shape say, and not too many to dump."""
+    if b.nbytes != _size(b.dtype, b.shape):
+        return False
+    return b.data is None or len(b.data) == b.nbytes <= LARGEST_DUMP_BYTES
+
+
+@functools.lru_cache(maxsize=65536)
+def _size(dtype: str, shape: tuple[int, ...]) -> int | None:
+    """Bytes of a buffer; None for an unknown dtype."""
+    return math.prod(shape) * digest.DTYPES[dtype][1] if dtype in digest.DTYPES else None
+
+
 def _fault(b: flow.Captured) -> tuple[str, object, str] | None:
     """What is wrong with a buffer, as rule, value and advice."""
     if b.dtype not in digest.DTYPES:
         return f"have a dtype of {', '.join(digest.DTYPES)}", b.dtype, "Log its raw bits as integers."
     if not digest.well_formed(b.digest):
         return "have a digest of fx1: and 32 hex digits", b.digest, "Make it with foxflow.digest."
-    size = digest.DTYPES[b.dtype][1]
-    for axis in b.shape:
-        size *= axis
-    if size != b.nbytes or (b.data is not None and len(b.data) != b.nbytes):
-        held = b.nbytes if b.data is None else len(b.data)
-        return f"hold {size} bytes for {b.dtype} {list(b.shape)}", held, "Copy it contiguous."
-    if b.data is not None and b.nbytes > LARGEST_DUMP_BYTES:
+    held = b.nbytes if b.data is None else len(b.data)
+    if not _size(b.dtype, b.shape) == b.nbytes == held:
+        return f"hold {_size(b.dtype, b.shape)} bytes for {b.dtype} {list(b.shape)}", held, "Copy it contiguous."
+    if not _whole(b):
         return "be under 2 GiB to be dumped", f"{b.nbytes} bytes", "Leave it out of the dump; its digest is kept."
     return None
