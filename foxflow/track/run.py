@@ -102,14 +102,15 @@ class Tracked:
             status: FINISHED, FAILED or KILLED.
 
         Raises:
-            Mistake: a batch of metrics was refused; the run is then FAILED, its record is kept.
+            Mistake: the store refused a batch of metrics or the record; the run is then FAILED, its record is kept.
         """
         if self._ended:
             return
         try:
-            self._flush()
-            if record is not None:
-                self._add(record)
+            with in_one_line(self._store.uri):
+                self._flush()
+                if record is not None:
+                    self._add(record)
         except BaseException:
             self._end("FAILED")
             raise

@@ -116,3 +116,10 @@ def test_the_experiment_is_named_by_the_variable(place, monkeypatch):
     opened = open_store()
     assert opened.client.get_experiment(opened.experiment_id).name == "team/a"
     assert open_run("x", {}, {}).record_folder.is_relative_to(place / "mlruns" / "team_a")
+
+
+def test_importing_track_loads_nothing_heavy():
+    code = "import sys, foxflow.track; print({'mlflow', 'sqlalchemy', 'pandas', 'pyarrow', 'torch'} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "set()"
