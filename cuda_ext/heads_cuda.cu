@@ -39,8 +39,8 @@ struct Heads : Cuda {
   static void tau_cos(const Tensor& like, int64_t batch, TauCos row) {
     if (batch == 0) return;
     torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
-    FOX_CHECK(batch <= INT32_MAX && row.quantiles <= most_blocks_y, "too many rows or quantiles for one launch: ", batch,
-              ", ", row.quantiles);
+    FOX_CHECK(batch <= INT32_MAX && row.quantiles <= most_blocks_y, "too many rows or quantiles for one launch: ",
+              batch, ", ", row.quantiles);
     dim3 grid(static_cast<unsigned>(batch), static_cast<unsigned>(row.quantiles));
     unsigned threads = row.cosines < most_threads ? static_cast<unsigned>(row.cosines) : most_threads;
     iqn_tau_cos_features<<<grid, threads, 0, current_stream(like.get_device_index())>>>(row);

@@ -48,7 +48,7 @@ template <class On> RowLoss c51_loss(Tensor logits, Tensor target, Tensor action
                            : c51_loss_as<On, float>(logits, target, action, weight);
 }
 
-// H = -sum of p log p (fma chain); row = -min(r adv, clip(r) adv) - ent H; live where r adv is the smaller;
+// H = -sum of p log p (fma chain); row = -min(r adv, clip(r) adv) - ent H; live unless r adv is the larger;
 // grad = (ent p (log p + H) - live adv r (1_a - p)) / B.
 template <class T> struct PiLoss {
   const T *logits, *log_pi_old, *advantage;
@@ -71,7 +71,7 @@ template <class T> struct PiLoss {
     for (int64_t j = 0; j < actions; ++j) entropy = px::fma(-g[j], softmax.log_of(x[j]), entropy);
     T ratio = px::exp(softmax.log_of(x[a]) - log_pi_old[b]), ent = static_cast<T>(isv[ent_coef]);
     T free = ratio * advantage[b], bounded = clip(ratio, T(0.8), T(1.2)) * advantage[b];
-    bool live = free <= bounded;
+    bool live = !(free > bounded);  // NaN is live, so that its gradient shows it
     row_loss[b] = one_nan(-(live ? free : bounded) - ent * entropy);
     T push = live ? free : T(0);
     for (int64_t j = 0; j < actions; ++j) {

@@ -59,14 +59,10 @@ def _actions(x_BA: Tensor, name: str) -> None:
         raise must(name, "have at least one action on axis 1", x_BA.shape[1])
 
 
-@torch.library.register_fake("foxflow::dueling_compose")
-def _(v: Tensor, a: Tensor) -> Tensor:
-    return torch.empty_like(a)
-
-
-@torch.library.register_fake("foxflow::dueling_split")
-def _(grad: Tensor) -> tuple[Tensor, Tensor]:
-    return grad.new_empty(grad.shape[0], 1), torch.empty_like(grad)
+torch.library.register_fake("foxflow::dueling_compose", lambda v, a: torch.empty_like(a))
+torch.library.register_fake(
+    "foxflow::dueling_split", lambda grad: (grad.new_empty(grad.shape[0], 1), torch.empty_like(grad))
+)
 
 
 def _compose_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

@@ -82,20 +82,14 @@ def _mix(pre_BQH: Tensor, h_BH: Tensor) -> None:
     check.size(h_BH, "h_BH", 1, pre_BQH.shape[2], "pre_BQH's last axis")
 
 
-@torch.library.register_fake("foxflow::iqn_tau_cos")
-def _(prng: Tensor, quantiles: int, cosines: int) -> tuple[Tensor, Tensor]:
+def _tau_cos_fake(prng: Tensor, quantiles: int, cosines: int) -> tuple[Tensor, Tensor]:
     shape = (prng.shape[0], quantiles)
     return prng.new_empty(shape, dtype=float32), prng.new_empty(*shape, cosines, dtype=float32)
 
 
-@torch.library.register_fake("foxflow::iqn_mix_fwd")
-def _(pre: Tensor, h: Tensor) -> Tensor:
-    return torch.empty_like(pre)
-
-
-@torch.library.register_fake("foxflow::iqn_mix_bwd")
-def _(pre: Tensor, h: Tensor, grad_out: Tensor) -> Tensor:
-    return torch.empty_like(pre)
+torch.library.register_fake("foxflow::iqn_tau_cos", _tau_cos_fake)
+torch.library.register_fake("foxflow::iqn_mix_fwd", lambda pre, h: torch.empty_like(pre))
+torch.library.register_fake("foxflow::iqn_mix_bwd", lambda pre, h, grad_out: torch.empty_like(pre))
 
 
 def _mix_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

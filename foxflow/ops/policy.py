@@ -81,16 +81,10 @@ def _logits(logits_BA: Tensor) -> None:
         raise must("logits_BA", "have at least one action on axis 1", logits_BA.shape[1])
 
 
-@torch.library.register_fake("foxflow::sample_action")
-def _(logits: Tensor, prng: Tensor) -> tuple[Tensor, Tensor]:
-    return logits.new_empty(logits.shape[0], dtype=int32), logits.new_empty(logits.shape[0])
-
-
-@torch.library.register_fake("foxflow::greedy_action")
-def _(logits: Tensor) -> Tensor:
-    return logits.new_empty(logits.shape[0], dtype=int32)
-
-
-@torch.library.register_fake("foxflow::prng_advance")
-def _(prng: Tensor, times: int) -> None:
-    return None
+_fake = torch.library.register_fake
+_fake(
+    "foxflow::sample_action",
+    lambda logits, prng: (logits.new_empty(logits.shape[0], dtype=int32), logits.new_empty(logits.shape[0])),
+)
+_fake("foxflow::greedy_action", lambda logits: logits.new_empty(logits.shape[0], dtype=int32))
+_fake("foxflow::prng_advance", lambda prng, times: None)

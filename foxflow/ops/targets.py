@@ -102,21 +102,8 @@ def _target(op: str, x: Tensor, reward_B: Tensor, done_B: Tensor, isv: Tensor) -
     return result
 
 
-@torch.library.register_fake("foxflow::c51_target")
-def _(logits: Tensor, reward: Tensor, done: Tensor, isv: Tensor) -> Tensor:
-    return logits.new_empty(logits.shape[0], logits.shape[2])
-
-
-@torch.library.register_fake("foxflow::v_target")
-def _(v: Tensor, reward: Tensor, done: Tensor, isv: Tensor) -> Tensor:
-    return v.new_empty(v.shape[0])
-
-
-@torch.library.register_fake("foxflow::iqn_target")
-def _(q: Tensor, reward: Tensor, done: Tensor, isv: Tensor) -> Tensor:
-    return q.new_empty(q.shape[0], q.shape[1])
-
-
-@torch.library.register_fake("foxflow::dueling_target")
-def _(q: Tensor, reward: Tensor, done: Tensor, isv: Tensor) -> Tensor:
-    return q.new_empty(q.shape[0])
+_fake = torch.library.register_fake
+_fake("foxflow::c51_target", lambda x, reward, done, isv: x.new_empty(x.shape[0], x.shape[2]))
+_fake("foxflow::v_target", lambda x, reward, done, isv: x.new_empty(x.shape[0]))
+_fake("foxflow::iqn_target", lambda x, reward, done, isv: x.new_empty(x.shape[0], x.shape[1]))
+_fake("foxflow::dueling_target", lambda x, reward, done, isv: x.new_empty(x.shape[0]))
