@@ -61,7 +61,7 @@ class Ring:
 
     def __init__(self, buffer: Tensor) -> None:
         self.buffer = buffer
-        self.sums = sums.lane_sums([buffer])
+        self.sums = sums.sums([buffer])
         self._row_bytes = buffer[0].numel() * buffer.element_size()
 
     def before(self, begin: int, rows: int) -> None:
@@ -94,7 +94,7 @@ class Capture:
         wanted = [(name, x) for name, x in buffers.items() if name in slots]
         if not wanted:
             return
-        self._sums.append(sums.lane_sums([x for _, x in wanted]))
+        self._sums.append(sums.sums([x for _, x in wanted]))
         for name, x in wanted:
             self._note(name, x, slots[name], k)
 

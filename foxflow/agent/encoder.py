@@ -11,6 +11,7 @@ from torch import Tensor
 
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import encoder as ops
+from foxflow.ops import recurrence
 from foxflow.ops.linalg import matmul, matmul_nt, matmul_rows, sum_rows
 
 
@@ -68,7 +69,7 @@ def forward(w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_
     b = _block(w, s, "b", a.ln_out)
     alpha, context = ops.attention_fwd(b.ln_out.view(-1, s.T, s.H), w["trunk.attn_q"])
     drive_in, drive_rec = matmul(context, w["trunk.cfc_w_in"]), matmul(carry_BH, w["trunk.cfc_w_rec"])
-    candidate, decay, h = ops.cfc_fwd(drive_in, drive_rec, w["trunk.cfc_b"], carry_BH, dt_B, w["trunk.cfc_tau"])
+    candidate, decay, h = recurrence.cfc_fwd(drive_in, drive_rec, w["trunk.cfc_b"], carry_BH, dt_B, w["trunk.cfc_tau"])
     return Activations(
         x_BTF, carry_BH, dt_B, gate, vsn_out, enc_in.view(-1, s.T, s.H), a, b, alpha, context, candidate, decay, h
     )
@@ -77,7 +78,7 @@ def forward(w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_
 def _block(w: dict[str, Tensor], s: Shape, name: str, x_RH: Tensor) -> Block:
     m = f"trunk.m{name}"
     u = matmul(x_RH, w[f"{m}_u"]).view(-1, s.T, s.U)
-    state, y, gated = ops.mamba_fwd(u, w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], s.N)
+    state, y, gated = recurrence.mamba_fwd(u, w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], s.N)
     out = matmul(gated.view(-1, s.H), w[f"{m}_o"])
     ln_out, norm, rstd = ops.layer_norm_fwd(x_RH, out, w[f"trunk.ln_{name}_gain"], w[f"trunk.ln_{name}_bias"])
     return Block(x_RH, u, state, y, gated, out, norm, rstd, ln_out)
@@ -102,7 +103,7 @@ def backward(w: dict[str, Tensor], s: Shape, f: Activations, grad_h_BH: Tensor) 
         grad_h_BH: d loss / d h.
     """
     record, scratch, chunks = {}, {}, {}
-    drive, grad_tau = ops.cfc_bwd(f.candidate, f.decay, f.carry, f.dt, w["trunk.cfc_tau"], grad_h_BH)
+    drive, grad_tau = recurrence.cfc_bwd(f.candidate, f.decay, f.carry, f.dt, w["trunk.cfc_tau"], grad_h_BH)
     scratch["cfc_grad_w_in_scratch"] = matmul_rows(f.context, drive, 1)
     scratch["cfc_grad_w_rec_scratch"] = matmul_rows(f.carry, drive, 1)
     scratch["cfc_grad_b_scratch"], scratch["cfc_grad_tau_scratch"] = drive, grad_tau
@@ -135,7 +136,7 @@ def _block_backward(
     m, rows = f"trunk.m{name}", CHUNK * s.T
     grad_gated = matmul_nt(grad_out, w[f"{m}_o"]).view(-1, s.T, s.H)
     chunks[f"{m}_o"] = matmul_rows(f.gated.view(-1, s.H), grad_out, rows)
-    grad_u, grad_dtb, grad_alog, grad_d = ops.mamba_bwd(
+    grad_u, grad_dtb, grad_alog, grad_d = recurrence.mamba_bwd(
         f.u, f.state, f.y, w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], grad_gated
     )
     flat_u = grad_u.view(-1, s.U)

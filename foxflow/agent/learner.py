@@ -29,10 +29,11 @@ class Learner:
         drawn = draw(s, seed)
         self._flat = torch.cat([drawn[w.key].reshape(-1) for w in self.layout.weights]).to(device)
         self._target = torch.cat([drawn[w.key].reshape(-1) for w in self.target_layout.weights]).to(device)
-        self._m, self._v = torch.zeros_like(self._flat), torch.zeros_like(self._flat)
+        m, v = torch.zeros_like(self._flat), torch.zeros_like(self._flat)
         self.beta = torch.ones(2, device=device)
+        self._state = learn.AdamState(w_W=self._flat, m_W=m, v_W=v, beta_2=self.beta)
         self.weights, self.targets = self.layout.views(self._flat), self.target_layout.views(self._target)
-        self.m, self.v = self.layout.views(self._m), self.layout.views(self._v)
+        self.m, self.v = self.layout.views(m), self.layout.views(v)
         self._grad = torch.zeros_like(self._flat)
         self.grads = self.layout.views(self._grad)
         self._before = self._flat[: self.layout.offsets[1]].clone()
@@ -56,8 +57,7 @@ class Learner:
         """Take one Adam step and move the targets; returns |change| and |weights| of the trunk."""
         trunk = self._flat[: self.layout.offsets[1]]
         self._before.copy_(trunk)
-        moments = (self._m, self._v, self.beta)
-        learn.adam(self._flat, self._grad, moments, norm, self.layout.offsets, isv)
+        learn.adam(self._state, self._grad, norm, self.layout.offsets, isv)
         self.weights["trunk.cfc_tau"].clamp_(*TAU_BOUNDS)
         learn.polyak(self._target, self._sources())
         ends = [0, trunk.numel()]

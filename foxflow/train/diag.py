@@ -20,20 +20,6 @@ from foxflow.replay import Replay
 from foxflow.train.table import HEADS
 
 LOSSES = (*HEADS, "total")
-ISV_NAMES = (
-    "lr_mult",
-    "ent_coef",
-    "gamma",
-    "per_beta",
-    "reward_scale",
-    "ema_entropy",
-    "ema_abs_reward",
-    "ema_hold",
-    "ema_ratio",
-    "n_done",
-)
-
-
 class Diag:
     """Writes the lines; floats are the shortest decimals of their float32, what is not finite is null and listed.
 
@@ -59,11 +45,11 @@ class Diag:
         scalars = [values[f"loss_{name}"].reshape(1) for name in LOSSES]
         per = [replay.tree["per_tree"][1:2], replay.counters["per_max_prio"].reshape(1)]
         per.append(learn.mean_loss(values["per_is_weight"], None, None).reshape(1))
-        home = iter(torch.cat([*scalars, values["grad_norm"], isv[: len(ISV_NAMES)], *per]).tolist())
+        home = iter(torch.cat([*scalars, values["grad_norm"], isv[: len(learn.ISV)], *per]).tolist())
         fields: dict[str, object] = {
             "loss": {name: next(home) for name in LOSSES},
             "grad_norm": {name: next(home) for name in GROUPS},
-            "isv": {name: next(home) for name in ISV_NAMES},
+            "isv": {name: next(home) for name in learn.ISV},
             "env": {**self.world(moved), "n_labelled": labelled},
             "per": {"root": next(home), "max_prio": next(home), "len": int(replay.counters["per_len"]), "mean_is_weight": next(home)},
         }

@@ -178,8 +178,16 @@ class Trainer:
         learnt = {gradient_name(key): x.clone() for key, x in self.learner.grads.items()} | {"grad_norm": norm}
         learnt |= self.inner.losses()
         delta, size = self.learner.update(norm, self.isv)
-        seen = (logits, moved.reward_raw, moved.step.done, self.env.account.hold_steps)
-        learn.controllers(self.isv, seen, (delta, size), t, self.config.steps)
+        hold = self.env.account.hold_steps
+        observed = learn.Observed(
+            pi_logits_BA=logits,
+            reward_raw_B=moved.reward_raw,
+            done_B=moved.step.done,
+            hold_steps_B=hold,
+            norm_delta=delta,
+            norm_weights=size,
+        )
+        learn.controllers(self.isv, observed, t, self.config.steps)
         return learnt
 
     def summaries(self, fingerprint: str | None) -> dict[str, bytes]:
