@@ -8,8 +8,7 @@
 
 namespace fox {
 FOX_HD float one_nan(float x) { return x == x ? x : px::from_bits(0x7FC00000u); }
-FOX_HD float power(float x, float y) { return one_nan(x == x ? px::pow(x, y) : x); }
-FOX_HD float leaf_of(float priority) { return power(priority, 0.6f); }
+FOX_HD float leaf_of(float priority) { return px::pow(priority, 0.6f); }
 
 inline void check_slots(int64_t slots) {
   FOX_CHECK(slots >= 2 && (slots & (slots - 1)) == 0, "slots must be a power of two, at least 2, got ", slots);
@@ -97,7 +96,7 @@ struct PerDraw {
       node = go_left ? left : left + 1;
     }
     idx[b] = static_cast<int32_t>(node - slots);
-    weight[b] = power(static_cast<float>(*len) * leaf[node - slots] / root, -isv[3]);
+    weight[b] = px::pow(static_cast<float>(*len) * leaf[node - slots] / root, -isv[3]);
     return weight[b];
   }
   // NaN and infinity never become the largest.
