@@ -16,7 +16,7 @@ template <class T> struct DuelingCompose {
     T sum = T(0);
     for (int64_t j = 0; j < actions; ++j) sum = sum + row[j];
     T mean = sum / static_cast<T>(actions);
-    for (int64_t j = 0; j < actions; ++j) composed[b * actions + j] = one_nan((v[b] + row[j]) - mean);
+    for (int64_t j = 0; j < actions; ++j) composed[b * actions + j] = px::one_nan((v[b] + row[j]) - mean);
   }
 };
 
@@ -30,8 +30,8 @@ template <class T> struct DuelingSplit {
     T sum = T(0);
     for (int64_t j = 0; j < actions; ++j) sum = sum + row[j];
     T share = sum / static_cast<T>(actions);
-    grad_v[b] = one_nan(sum);
-    for (int64_t j = 0; j < actions; ++j) grad_a[b * actions + j] = one_nan(row[j] - share);
+    grad_v[b] = px::one_nan(sum);
+    for (int64_t j = 0; j < actions; ++j) grad_a[b * actions + j] = px::one_nan(row[j] - share);
   }
 };
 

@@ -57,7 +57,7 @@ template <class T> struct MixForward {
     const T* __restrict__ x = pre + row * hidden;
     const T* __restrict__ state = h + row / quantiles * hidden;
     T* __restrict__ to = result + row * hidden;
-    for (int64_t j = 0; j < hidden; ++j) to[j] = one_nan(state[j] * (x[j] <= T(0) ? T(0) : x[j]));
+    for (int64_t j = 0; j < hidden; ++j) to[j] = px::one_nan(state[j] * (x[j] <= T(0) ? T(0) : x[j]));
   }
 };
 
@@ -72,7 +72,7 @@ template <class T> struct MixBackward {
     T* __restrict__ to = grad_pre + row * hidden;
     for (int64_t j = 0; j < hidden; ++j) {
       T product = grad[j] * state[j];
-      to[j] = x[j] <= T(0) ? T(0) : one_nan(product);
+      to[j] = x[j] <= T(0) ? T(0) : px::one_nan(product);
     }
   }
 };

@@ -15,8 +15,8 @@ template <class T> struct IqnLoss {
   FOX_HD void operator()(int64_t b) const {
     int64_t a = action[b];
     bool valid = a >= 0 && a < actions;
-    fill(grad + b * quantiles * actions, quantiles * actions, valid ? T(0) : quiet_nan(T(0)));
-    row_loss[b] = quiet_nan(T(0));
+    fill(grad + b * quantiles * actions, quantiles * actions, valid ? T(0) : T(px::nan_bits()));
+    row_loss[b] = T(px::nan_bits());
     if (!valid) return;
     T total = T(0), count = static_cast<T>(quantiles);
     for (int64_t first = 0; first < quantiles; first += lanes) {
@@ -25,10 +25,10 @@ template <class T> struct IqnLoss {
       for (int64_t lane = 0; lane < lanes && first + lane < quantiles; ++lane) {
         total = total + loss[lane] / count;
         T mean = slope[lane] / count;
-        grad[(b * quantiles + first + lane) * actions + a] = one_nan(-(weight[b] * mean) / static_cast<T>(batch));
+        grad[(b * quantiles + first + lane) * actions + a] = px::one_nan(-(weight[b] * mean) / static_cast<T>(batch));
       }
     }
-    row_loss[b] = one_nan(total);
+    row_loss[b] = px::one_nan(total);
   }
   // The sums of `lanes` quantiles from `first`; lanes past the last repeat it and are dropped.
   FOX_HD void chains(int64_t b, int64_t a, int64_t first, T* loss, T* slope) const {

@@ -7,12 +7,12 @@ namespace fox {
 // [0, n) gives NaN.
 template <class T> FOX_HD T cross_entropy(const T* x, T* grad, int64_t n, int64_t label, T divisor) {
   if (label < 0 || label >= n) {
-    T value = label == -1 ? T(0) : quiet_nan(T(0));
+    T value = label == -1 ? T(0) : T(px::nan_bits());
     fill(grad, n, value);
     return value;
   }
   Softmax<T> softmax = softmax_row(x, grad, n);
-  for (int64_t j = 0; j < n; ++j) grad[j] = one_nan((grad[j] / softmax.sum - (j == label ? T(1) : T(0))) / divisor);
+  for (int64_t j = 0; j < n; ++j) grad[j] = px::one_nan((grad[j] / softmax.sum - (j == label ? T(1) : T(0))) / divisor);
   return softmax.log_sum - (x[label] - softmax.max);
 }
 
@@ -26,7 +26,7 @@ template <class T> struct FrdLoss {
     T sum = T(0), divisor = static_cast<T>(horizons * batch);
     for (int64_t row = b * horizons; row < (b + 1) * horizons; ++row)
       sum = sum + cross_entropy(logits + row * bins, grad + row * bins, bins, label[row], divisor);
-    row_loss[b] = one_nan(sum / static_cast<T>(horizons));
+    row_loss[b] = px::one_nan(sum / static_cast<T>(horizons));
   }
 };
 
@@ -61,7 +61,7 @@ template <class T> struct OutcomeLoss {
   int64_t outcomes;
   FOX_HD void operator()(int64_t b) const {
     int64_t at = b * outcomes;
-    row_loss[b] = one_nan(cross_entropy(logits + at, grad + at, outcomes, label[b], static_cast<T>(count[0])));
+    row_loss[b] = px::one_nan(cross_entropy(logits + at, grad + at, outcomes, label[b], static_cast<T>(count[0])));
   }
 };
 

@@ -18,8 +18,8 @@ template <class T> struct C51Loss {
   FOX_HD void operator()(int64_t b) const {
     int64_t a = action[b];
     bool valid = a >= 0 && a < actions;
-    fill(grad + b * actions * atoms, actions * atoms, valid ? T(0) : quiet_nan(T(0)));
-    row_loss[b] = valid ? taken(b, (b * actions + a) * atoms) : quiet_nan(T(0));
+    fill(grad + b * actions * atoms, actions * atoms, valid ? T(0) : T(px::nan_bits()));
+    row_loss[b] = valid ? taken(b, (b * actions + a) * atoms) : T(px::nan_bits());
   }
   FOX_HD T taken(int64_t b, int64_t at) const {
     const T *x = logits + at, *m = target + b * atoms;
@@ -27,8 +27,8 @@ template <class T> struct C51Loss {
     Softmax<T> softmax = softmax_row(x, g, atoms);
     for (int64_t j = 0; j < atoms; ++j) loss = px::fma(m[j], softmax.log_sum - (x[j] - softmax.max), loss);
     for (int64_t j = 0; j < atoms; ++j)
-      g[j] = one_nan(weight[b] * (g[j] / softmax.sum - m[j]) / static_cast<T>(batch));
-    return one_nan(loss);
+      g[j] = px::one_nan(weight[b] * (g[j] / softmax.sum - m[j]) / static_cast<T>(batch));
+    return px::one_nan(loss);
   }
 };
 
@@ -62,8 +62,8 @@ template <class T> struct PiLoss {
     T *g = grad + b * actions, entropy = T(0);
     int64_t a = action[b];
     if (a < 0 || a >= actions) {
-      fill(g, actions, quiet_nan(T(0)));
-      row_loss[b] = quiet_nan(T(0));
+      fill(g, actions, T(px::nan_bits()));
+      row_loss[b] = T(px::nan_bits());
       return;
     }
     Softmax<T> softmax = softmax_row(x, g, actions);
@@ -72,11 +72,11 @@ template <class T> struct PiLoss {
     T ratio = px::exp(softmax.log_of(x[a]) - log_pi_old[b]), ent = static_cast<T>(isv[ent_coef]);
     T free = ratio * advantage[b], bounded = clip(ratio, T(0.8), T(1.2)) * advantage[b];
     bool live = !(free > bounded);  // NaN is live, so that its gradient shows it
-    row_loss[b] = one_nan(-(live ? free : bounded) - ent * entropy);
+    row_loss[b] = px::one_nan(-(live ? free : bounded) - ent * entropy);
     T push = live ? free : T(0);
     for (int64_t j = 0; j < actions; ++j) {
       T towards = (j == a ? T(1) : T(0)) - g[j];
-      g[j] = one_nan((ent * (g[j] * (softmax.log_of(x[j]) + entropy)) - push * towards) / static_cast<T>(batch));
+      g[j] = px::one_nan((ent * (g[j] * (softmax.log_of(x[j]) + entropy)) - push * towards) / static_cast<T>(batch));
     }
   }
 };
@@ -105,8 +105,8 @@ template <class T> struct ValueLoss {
   int64_t batch;
   FOX_HD void operator()(int64_t b) const {
     T error = v[b] - target[b];
-    row_loss[b] = one_nan(T(0.5) * error * error);
-    grad[b] = one_nan(error / static_cast<T>(batch));
+    row_loss[b] = px::one_nan(T(0.5) * error * error);
+    grad[b] = px::one_nan(error / static_cast<T>(batch));
   }
 };
 
@@ -132,12 +132,12 @@ template <class T> struct DuelingLoss {
   FOX_HD void operator()(int64_t b) const {
     int64_t a = action[b];
     bool valid = a >= 0 && a < actions;
-    fill(grad + b * actions, actions, valid ? T(0) : quiet_nan(T(0)));
-    row_loss[b] = quiet_nan(T(0));
+    fill(grad + b * actions, actions, valid ? T(0) : T(px::nan_bits()));
+    row_loss[b] = T(px::nan_bits());
     if (!valid) return;
     T error = q[b * actions + a] - target[b];
-    row_loss[b] = one_nan(huber(error));
-    grad[b * actions + a] = one_nan(clip(error, T(-1), T(1)) * weight[b] / static_cast<T>(batch));
+    row_loss[b] = px::one_nan(huber(error));
+    grad[b * actions + a] = px::one_nan(clip(error, T(-1), T(1)) * weight[b] / static_cast<T>(batch));
   }
 };
 

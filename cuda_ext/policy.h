@@ -24,7 +24,7 @@ struct SampleAction {
       if (u < reached) break;
     }
     action[b] = static_cast<int32_t>(chosen);
-    log_pi[b] = one_nan((x[chosen] - max) - px::log(sum));
+    log_pi[b] = px::one_nan((x[chosen] - max) - px::log(sum));
   }
 };
 

@@ -1,16 +1,10 @@
-// Choices made by comparison alone (fmin and fmax leave the sign of zero open), and the one NaN that is written.
+// Choices made by comparison alone: fmin and fmax leave the sign of zero open.
 #pragma once
 #include "portable.h"
 
 #include <cstdint>
 
 namespace fox {
-FOX_HD float quiet_nan(float) { return px::from_bits(0x7FC00000u); }
-FOX_HD double quiet_nan(double) { return static_cast<double>(px::from_bits(0x7FC00000u)); }
-
-// x, or 0x7FC00000 for any NaN: processors make different ones.
-template <class T> FOX_HD T one_nan(T x) { return x == x ? x : quiet_nan(x); }
-
 // Whether x comes before best as the largest; the first NaN counts as the largest of all, as in torch.
 template <class T> FOX_HD bool larger(T x, T best) { return x > best || (x != x && best == best); }
 

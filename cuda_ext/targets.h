@@ -63,7 +63,7 @@ struct C51Target {
       mass[low] = px::fma(p[b * atoms + j], 1.f - up, mass[low]);
       if (up > 0.f) mass[low + 1] = px::fma(p[b * atoms + j], up, mass[low + 1]);
     }
-    for (int64_t j = 0; j < atoms; ++j) mass[j] = one_nan(mass[j]);
+    for (int64_t j = 0; j < atoms; ++j) mass[j] = px::one_nan(mass[j]);
   }
 };
 
@@ -81,7 +81,7 @@ struct ValueTarget {
   const float* v;
   Bellman equation;
   float* target;
-  FOX_HD void operator()(int64_t b) const { target[b] = one_nan(equation(b, v[b])); }
+  FOX_HD void operator()(int64_t b) const { target[b] = px::one_nan(equation(b, v[b])); }
 };
 
 template <class On> Tensor v_target(Tensor v, Tensor reward, Tensor done, Tensor isv) {
@@ -114,7 +114,7 @@ struct IqnTarget {
       best_mean = better ? candidate : best_mean;
     }
     for (int64_t i = 0; i < quantiles; ++i)
-      target[b * quantiles + i] = one_nan(equation(b, q[(b * quantiles + i) * actions + best]));
+      target[b * quantiles + i] = px::one_nan(equation(b, q[(b * quantiles + i) * actions + best]));
   }
 };
 
@@ -133,7 +133,7 @@ struct DuelingTarget {
   Bellman equation;
   float* target;
   int64_t actions;
-  FOX_HD void operator()(int64_t b) const { target[b] = one_nan(equation(b, largest(q + b * actions, actions))); }
+  FOX_HD void operator()(int64_t b) const { target[b] = px::one_nan(equation(b, largest(q + b * actions, actions))); }
 };
 
 template <class On> Tensor dueling_target(Tensor q, Tensor reward, Tensor done, Tensor isv) {
