@@ -17,6 +17,9 @@ FOX_HD uint32_t select(bool yes, uint32_t a, uint32_t b) {
 }
 FOX_HD float select(bool yes, float a, float b) { return from_bits(select(yes, to_bits(a), to_bits(b))); }
 FOX_HD float nan_bits() { return from_bits(0x7FC00000u); }
+// Arithmetic on NaN leaves another payload on each processor; what a kernel writes goes through here.
+FOX_HD float one_nan(float x) { return select(x != x, nan_bits(), x); }
+FOX_HD double one_nan(double x) { return x; }
 FOX_HD float infinity() { return from_bits(0x7F800000u); }
 FOX_HD float abs(float x) { return from_bits(to_bits(x) & 0x7FFFFFFFu); }
 FOX_HD float with_sign_of(float x, float sign) { return from_bits(to_bits(x) | (to_bits(sign) & 0x80000000u)); }
@@ -44,7 +47,7 @@ FOX_HD float exp(float x) {
   int32_t half = k >> 1;
   float low = from_bits(static_cast<uint32_t>(half + 127) << 23);
   float high = from_bits(static_cast<uint32_t>(k - half + 127) << 23);
-  return select(x != x, nan_bits(), p * low * high);
+  return one_nan(p * low * high);
 }
 FOX_HD double exp(double x) { return ::exp(x); }
 
@@ -97,7 +100,7 @@ FOX_HD float tanh(float x) {
   p = fmaf(p, square, -0.33333313f);
   float near = fmaf(p * square, a, a);
   float far = 1.f - 2.f / (exp(a + a) + 1.f);
-  return select(x != x, nan_bits(), with_sign_of(select(a < 0.55f, near, far), x));
+  return one_nan(with_sign_of(select(a < 0.55f, near, far), x));
 }
 FOX_HD double tanh(double x) { return ::tanh(x); }
 
@@ -107,14 +110,13 @@ FOX_HD float sigmoid(float x) {
   float e = exp(-abs(x)), sum = 1.f + e, lost = e - (sum - 1.f);
   float top = select(x < 0.f, e, 1.f), inverse = 1.f / sum, y = top * inverse;
   y = fmaf(fmaf(-y, lost, fmaf(-y, sum, top)), inverse, y);
-  return select(x != x, nan_bits(), y);
+  return one_nan(y);
 }
 FOX_HD double sigmoid(double x) { return 1. / (1. + ::exp(-x)); }
 
 // max(x, 0) + log(1 + e^-|x|).
 FOX_HD float softplus(float x) {
-  float y = select(x > 0.f, x, 0.f) + log1p(exp(-abs(x)));
-  return select(x != x, nan_bits(), y);
+  return one_nan(select(x > 0.f, x, 0.f) + log1p(exp(-abs(x))));
 }
 FOX_HD double softplus(double x) { return (x > 0. ? x : 0.) + ::log1p(::exp(-::fabs(x))); }
 
