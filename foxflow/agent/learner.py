@@ -61,7 +61,7 @@ class Learner:
         self.weights["trunk.cfc_tau"].clamp_(*TAU_BOUNDS)
         learn.polyak(self._target, self._sources())
         ends = [0, trunk.numel()]
-        return learn.group_norm(trunk - self._before, ends), learn.group_norm(trunk, ends)
+        return learn.group_norm(trunk - self._before, ends)[0], learn.group_norm(trunk, ends)[0]
 
     def _sources(self) -> Tensor:
         return torch.cat([self.weights[w.key].reshape(-1) for w in self.target_layout.weights])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import Any
 
 import typer
 
@@ -15,7 +16,10 @@ from foxflow import __version__
 from foxflow.cli.app import app
 from foxflow.errors import CorruptRecord, Mistake
 
-EQUAL, DIVERGED, MISTAKE, NOT_COMPARABLE, DEFECT = 0, 1, 2, 3, 4
+MISTAKE, NOT_COMPARABLE, DEFECT, STOPPED = 2, 3, 4, 130
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""What typer raises for words it can't parse; it has no public name of its own."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -28,24 +32,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    import click
-
     try:
         code = typer.main.get_command(app).main(args=arguments, prog_name="foxflow", standalone_mode=False)
-    except (click.exceptions.NoArgsIsHelpError, click.exceptions.Exit) as end:
-        return int(getattr(end, "exit_code", 0))
-    except click.exceptions.ClickException as error:
+    except UsageError as error:
         return _say(error.format_message(), MISTAKE)
-    except click.exceptions.Abort:
-        return _say("stopped", 130)
-    except KeyboardInterrupt:
-        return _say("stopped", 130)
+    except typer.Exit as end:
+        return end.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return _say("stopped", STOPPED)
     except Mistake as mistake:
         return _say(str(mistake), MISTAKE)
     except CorruptRecord as corrupt:
         return _say(f"corrupt: {corrupt}", NOT_COMPARABLE)
-    except BrokenPipeError:
-        return DEFECT
     except Exception as defect:
         traceback.print_exc()
         return _say(f"a defect of foxflow {__version__}: {defect}. Please report it with the lines above.", DEFECT)

@@ -97,6 +97,7 @@ class Trainer:
             **self.prng,
         }
 
+    @torch.inference_mode()
     def _train(self, t: int) -> flow.Step:
         slots = self.plan.start(t)
         seen = self.env.observe()
@@ -134,6 +135,7 @@ class Trainer:
             yield self._evaluate_step(t, env, carry)
         self.evaluation.close(first + self.config.eval_steps, env)
 
+    @torch.inference_mode()
     def _evaluate_step(self, t: int, env: Environment, carry: Tensor) -> flow.Step:
         slots, w = self.plan.evaluation(t), self.learner.weights
         seen = env.observe()
