@@ -75,23 +75,29 @@ struct AdvanceBeta {
   }
 };
 
-// One weight of one group, every operation rounded apart, in this order:
+// `span` weights of one group, every operation rounded apart, in this order:
 //   scale = norm > 1 ? 1 / norm : 1;  g = grad scale;  m = 0.9 m + 0.1 g;  v = 0.999 v + (0.001 g) g
 //   m^ = m / (1 - beta_1^t);  v^ = v / (1 - beta_2^t);  w = w - (lr m^) / (sqrt(v^) + 1e-8), lr = 3e-4 isv[0]
-struct AdamWeight {
+struct AdamWeights {
   float* w;
   const float* grad;
   float *m, *v;
   const float *beta, *norm, *isv;
+  int64_t count, span;
   FOX_HD void operator()(int64_t i) const {
-    float scale = px::select(*norm > 1.f, 1.f / *norm, 1.f), g = grad[i] * scale;
-    float mean = px::one_nan(0.9f * m[i] + 0.1f * g);
-    float square = px::one_nan(0.999f * v[i] + 0.001f * g * g);
-    float mean_hat = mean / (1.f - beta[0]), square_hat = square / (1.f - beta[1]);
-    float rate = 3e-4f * isv[0];
-    m[i] = mean;
-    v[i] = square;
-    w[i] = px::one_nan(w[i] - rate * mean_hat / (px::sqrt(square_hat) + 1e-8f));
+    float scale = px::select(*norm > 1.f, 1.f / *norm, 1.f), rate = 3e-4f * isv[0];
+    float left_1 = 1.f - beta[0], left_2 = 1.f - beta[1];
+    int64_t begin = i * span, size = count - begin < span ? count - begin : span;
+    float *__restrict w_ = w + begin, *__restrict m_ = m + begin, *__restrict v_ = v + begin;
+    const float* __restrict grad_ = grad + begin;
+    for (int64_t e = 0; e < size; ++e) {
+      float g = grad_[e] * scale;
+      float mean = px::one_nan(0.9f * m_[e] + 0.1f * g);
+      float square = px::one_nan(0.999f * v_[e] + 0.001f * g * g);
+      m_[e] = mean;
+      v_[e] = square;
+      w_[e] = px::one_nan(w_[e] - rate * (mean / left_1) / (px::sqrt(square / left_2) + 1e-8f));
+    }
   }
 };
 
@@ -100,15 +106,16 @@ void adam(Tensor w, Tensor grad, Tensor m, Tensor v, Tensor beta, Tensor norm, s
   FOX_CHECK(w.dim() == 1, "adam takes 1-D weights");
   int64_t weights = w.size(0);
   Groups groups = groups_of(offsets, weights);
-  AdamWeight all{inout<float>(w, "w", {weights}), in<float>(grad, "grad", {weights}), inout<float>(m, "m", {weights}),
-                 inout<float>(v, "v", {weights}), inout<float>(beta, "beta", {2}),
-                 in<float>(norm, "norm", {groups.count}), in<float>(isv, "isv", {16})};
+  AdamWeights all{inout<float>(w, "w", {weights}), in<float>(grad, "grad", {weights}), inout<float>(m, "m", {weights}),
+                  inout<float>(v, "v", {weights}), inout<float>(beta, "beta", {2}),
+                  in<float>(norm, "norm", {groups.count}), in<float>(isv, "isv", {16}), 0, On::span};
   On::rows(w, 1, 1, AdvanceBeta{inout<float>(beta, "beta", {2})});
   for (int64_t g = 0; g < groups.count; ++g) {
-    AdamWeight row = all;
+    AdamWeights row = all;
     int64_t at = groups.bound[g];
     row.w += at, row.grad += at, row.m += at, row.v += at, row.norm += g;
-    On::rows(w, groups.bound[g + 1] - at, 16384, row);
+    row.count = groups.bound[g + 1] - at;
+    On::rows(w, (row.count + On::span - 1) / On::span, 16, row);
   }
 }
 

@@ -16,6 +16,7 @@ FOX_HD uint32_t select(bool yes, uint32_t a, uint32_t b) {
   return (a & mask) | (b & ~mask);
 }
 FOX_HD float select(bool yes, float a, float b) { return from_bits(select(yes, to_bits(a), to_bits(b))); }
+FOX_HD double select(bool yes, double a, double b) { return yes ? a : b; }
 FOX_HD float nan_bits() { return from_bits(0x7FC00000u); }
 // Arithmetic on NaN leaves another payload on each processor; what a kernel writes goes through here.
 FOX_HD float one_nan(float x) { return select(x != x, nan_bits(), x); }
