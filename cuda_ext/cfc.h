@@ -4,7 +4,8 @@
 #include "row.h"
 
 namespace fox {
-// candidate = tanh((in + rec) + b); decay = exp(-(dt / tau)); h = candidate + (h_prev - candidate) * decay, rounded apart.
+// candidate = tanh((in + rec) + b); decay = exp(-(dt / tau)); h = candidate + (h_prev - candidate) * decay; all rounded
+// apart.
 template <class T> struct CfcFwd {
   const T *drive_in, *drive_rec, *b, *h_prev, *dt, *tau;
   T *candidate, *decay, *h;
@@ -72,7 +73,8 @@ std::tuple<Tensor, Tensor> cfc_bwd_as(const Tensor& candidate, const Tensor& dec
   return {grad_drive, grad_tau};
 }
 template <class On>
-std::tuple<Tensor, Tensor> cfc_bwd(Tensor candidate, Tensor decay, Tensor h_prev, Tensor dt, Tensor tau, Tensor grad_h) {
+std::tuple<Tensor, Tensor> cfc_bwd(Tensor candidate, Tensor decay, Tensor h_prev, Tensor dt, Tensor tau,
+                                   Tensor grad_h) {
   FOX_CHECK(candidate.dim() == 2, "candidate must be 2-D");
   return is_double(candidate) ? cfc_bwd_as<On, double>(candidate, decay, h_prev, dt, tau, grad_h)
                               : cfc_bwd_as<On, float>(candidate, decay, h_prev, dt, tau, grad_h);

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "portable.h"
 
-// What g++ is told of the loop below: unroll it eight times; its turns do not depend on one another. nvcc knows neither.
+// What g++ is told of the loop below: unroll it eight times; its turns do not depend on one another.
 #ifdef __CUDACC__
 #define FOX_UNROLL
 #define FOX_LANES
