@@ -90,6 +90,7 @@ inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t st
   int64_t heads = dt_bias.size(0), rest = u.size(2) - 2 * state - heads;
   FOX_CHECK(heads > 0 && state > 0 && rest > 0 && rest % (2 * heads) == 0, "u must hold 2 H + 2 N + M columns, got ",
             u.size(2));
+  FOX_CHECK(u.size(1) > 0, "u must have steps");
   return {u.size(0), u.size(1), heads, state, rest / (2 * heads)};
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -206,3 +207,15 @@ def test_the_second_net_holds_below_python(name):
                 cut = [*inputs[:i], x[..., :-1].contiguous(), *inputs[i + 1 :]]
                 with pytest.raises(RuntimeError, match="must"):
                     getattr(torch.ops.foxflow, f"{name}_{step}")(*cut)
+
+
+@on_each_device
+def test_no_rows_give_no_rows_and_an_empty_window_is_refused(device):
+    for name, call in FORWARD.items():
+        empty = call(*arguments(name, replace(TINY, B=0), device))
+        assert all(x.shape[0] == 0 for x in empty)
+    for name in ("mamba", "attention"):
+        with pytest.raises(RuntimeError, match="must have steps"):
+            FORWARD[name](*arguments(name, replace(TINY, T=0), device))
+    with pytest.raises(RuntimeError, match="must have features"):
+        FORWARD["vsn"](*arguments("vsn", replace(TINY, F=0), device))
