@@ -1,5 +1,6 @@
 // Linear algebra on CPU threads: panels of b packed once, tiles of c in registers, k ascending in each element.
 #include "linalg.h"
+#include "elementwise.h"
 #include "cpu.h"
 #include <torch/csrc/stable/library.h>
 
@@ -71,5 +72,7 @@ STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
   m.impl("matmul_nt", TORCH_BOX(&matmul_nt<Linalg>));
   m.impl("matmul_rows", TORCH_BOX(&matmul_rows<Linalg>));
   m.impl("sum_rows", TORCH_BOX(&sum_rows<Linalg>));
+  m.impl("portable", TORCH_BOX(&portable<Linalg>));
+  m.impl("portable_pow", TORCH_BOX(&portable_pow<Linalg>));
 }
 }  // namespace fox

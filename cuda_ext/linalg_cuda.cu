@@ -1,5 +1,6 @@
 // Linear algebra on the GPU: tiles through shared memory, k ascending in each element.
 #include "linalg.h"
+#include "elementwise.h"
 #include "launch.cuh"
 #include <torch/csrc/stable/library.h>
 
@@ -53,5 +54,7 @@ STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
   m.impl("matmul_nt", TORCH_BOX(&matmul_nt<Linalg>));
   m.impl("matmul_rows", TORCH_BOX(&matmul_rows<Linalg>));
   m.impl("sum_rows", TORCH_BOX(&sum_rows<Linalg>));
+  m.impl("portable", TORCH_BOX(&portable<Linalg>));
+  m.impl("portable_pow", TORCH_BOX(&portable_pow<Linalg>));
 }
 }  // namespace fox

@@ -18,6 +18,11 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // out[c,n] = sum over the rows r of chunk c of a[r,n]. With chunk_rows >= R it sums chunks (or anything) to one row.
   m.def("sum_rows(Tensor a_RN, int chunk_rows) -> Tensor");
 
+  // Element by element, which = 0 exp, 1 log, 2 log1p, 3 tanh, 4 sigmoid, 5 softplus, 6 sin, 7 cos of portable.h.
+  m.def("portable(Tensor x, int which) -> Tensor");
+  // exp(y log x).
+  m.def("portable_pow(Tensor x, Tensor y) -> Tensor");
+
   // --- digest
   // The two lane sums of fx1 of each buffer: int64 [buffers, 2], on the host's clock only when read.
   m.def("digest(Tensor[] buffers) -> Tensor");

@@ -16,3 +16,8 @@ if importlib.util.find_spec("foxflow._C") is None:
     raise must("foxflow._C", "be built", "no compiled module", "Run 'make build' and see README.md.")
 
 from foxflow import _C  # noqa: E402, F401
+
+
+def has_cuda() -> bool:
+    """Whether the compiled module holds CUDA kernels."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key("foxflow::matmul", "CUDA"))

@@ -1,0 +1,47 @@
+# make run   sets everything up and makes one run      make test   lint, types and tests, within 15 minutes on 2 cores
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH ?= torch==2.13.0
+SOURCES := $(wildcard cuda_ext/*)
+
+.PHONY: run test test-slow lint gpu-test bench gpu-bench ui build clean
+
+run: $(VENV)/built
+	$(BIN)/foxflow run --seed 42 --quick
+
+test: $(VENV)/built lint
+	$(BIN)/python -m pytest -m "not gpu and not slow"
+
+test-slow: $(VENV)/built
+	$(BIN)/python -m pytest -m "slow and not gpu"
+
+lint: $(VENV)/built
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+gpu-test:
+	bash tests/gpu.sh
+
+bench: $(VENV)/built
+	$(BIN)/python -m benchmarks
+
+ui: $(VENV)/built
+	MLFLOW_DISABLE_TELEMETRY=true $(BIN)/mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db
+
+build: $(VENV)/built
+
+# The pinned environment first, so that the build sees the torch it will run with.
+$(VENV)/ready: constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -q -c constraints.txt $(TORCH) scikit-build-core cmake ninja
+	touch $@
+
+$(VENV)/built: $(VENV)/ready $(SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf build $(VENV)

@@ -1,0 +1,63 @@
+// The digest on CPU threads: pieces gathered into parcels of like size, a parcel to a thread at a time.
+#include "digest.h"
+#include "cpu.h"
+#include <torch/csrc/stable/library.h>
+
+namespace fox {
+namespace {
+struct SumParcel {
+  const Piece* pieces;
+  const int64_t* parcels;  // the first piece of each parcel, and the end of the last
+  Lanes* sums;             // one a piece
+
+  FOX_HD void operator()(int64_t parcel) const {
+    for (int64_t i = parcels[parcel]; i < parcels[parcel + 1]; ++i) {
+      const Piece& piece = pieces[i];
+      const uint8_t* from = piece.from;
+      int64_t words = piece.bytes / 8;
+      uint64_t zero = 0, one = 0;
+      uint64_t key_zero = fx1_key(piece.word, FX1_S0, FX1_G0), key_one = fx1_key(piece.word, FX1_S1, FX1_G1);
+      for (int64_t w = 0; w < words; ++w) {
+        uint64_t word;
+        std::memcpy(&word, from + 8 * w, 8);
+        zero += fx1_term(word, key_zero);
+        one += fx1_term(word, key_one);
+        key_zero += FX1_G0;
+        key_one += FX1_G1;
+      }
+      Lanes lanes{zero, one};
+      if (piece.bytes % 8) lanes.add(word_at(from + 8 * words, piece.bytes % 8), piece.word + words);
+      sums[i] = lanes;
+    }
+  }
+};
+
+struct Digest : Cpu {
+  static constexpr int64_t piece_bytes = 1 << 18;
+
+  static void sum(const std::vector<Piece>& pieces, Tensor& sums) {
+    std::vector<int64_t> parcels{0};
+    int64_t filled = 0, count = static_cast<int64_t>(pieces.size());
+    for (int64_t i = 0; i < count; ++i) {
+      filled += pieces[i].bytes;
+      if (filled < piece_bytes && i + 1 < count) continue;
+      parcels.push_back(i + 1);
+      filled = 0;
+    }
+    std::vector<Lanes> partial(pieces.size());
+    rows(sums, static_cast<int64_t>(parcels.size()) - 1, 1, SumParcel{pieces.data(), parcels.data(), partial.data()});
+    uint64_t* total = static_cast<uint64_t*>(sums.data_ptr());
+    std::memset(total, 0, sums.numel() * sizeof(uint64_t));
+    for (int64_t i = 0; i < count; ++i) {
+      total[2 * pieces[i].buffer] += partial[i].zero;
+      total[2 * pieces[i].buffer + 1] += partial[i].one;
+    }
+  }
+};
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
+  m.impl("digest", TORCH_BOX(&digest<Digest>));
+  m.impl("digest_range", TORCH_BOX(&digest_range<Digest>));
+}
+}  // namespace fox

@@ -1,0 +1,159 @@
+// Norms, Adam, target copies and mean losses: plain roundings, one order of addition.
+#pragma once
+#include "check.h"
+#include "portable.h"
+
+namespace fox {
+constexpr int64_t max_groups = 64, norm_chunk = 256, row_chunk = 32;
+
+// Groups of weights laid end to end, as bounds that travel by value to a kernel.
+struct Groups {
+  int64_t count;
+  int64_t bound[max_groups + 1];
+  FOX_HD int64_t chunks(int64_t g) const { return (bound[g + 1] - bound[g] + norm_chunk - 1) / norm_chunk; }
+};
+
+inline Groups groups_of(const std::vector<int64_t>& offsets, int64_t weights) {
+  int64_t count = static_cast<int64_t>(offsets.size()) - 1;
+  FOX_CHECK(count >= 1 && count <= max_groups, "offsets must bound 1 to ", max_groups, " groups, got ", count);
+  FOX_CHECK(offsets[0] == 0 && offsets[count] == weights, "offsets must run from 0 to ", weights);
+  Groups groups{count, {}};
+  for (int64_t g = 0; g <= count; ++g) {
+    FOX_CHECK(g == 0 || offsets[g - 1] <= offsets[g], "offsets must not decrease");
+    groups.bound[g] = offsets[g];
+  }
+  return groups;
+}
+
+// Sum of squares of one chunk of one group, chunks counted from the group's start: sum = fma(x, x, sum), ascending.
+struct SquaresOfChunk {
+  const float* x;
+  float* sums;
+  Groups groups;
+  FOX_HD void operator()(int64_t i) const {
+    int64_t g = 0, chunk = i;
+    while (chunk >= groups.chunks(g)) chunk -= groups.chunks(g++);
+    int64_t begin = groups.bound[g] + chunk * norm_chunk;
+    int64_t end = begin + norm_chunk < groups.bound[g + 1] ? begin + norm_chunk : groups.bound[g + 1];
+    float sum = 0.f;
+    for (int64_t e = begin; e < end; ++e) sum = px::fma(x[e], x[e], sum);
+    sums[i] = sum;
+  }
+};
+
+// Root of a group's chunk sums, ascending.
+struct NormOfGroup {
+  const float* sums;
+  float* norm;
+  Groups groups;
+  FOX_HD void operator()(int64_t g) const {
+    int64_t begin = 0;
+    for (int64_t before = 0; before < g; ++before) begin += groups.chunks(before);
+    float sum = 0.f;
+    for (int64_t i = begin; i < begin + groups.chunks(g); ++i) sum = sum + sums[i];
+    norm[g] = px::sqrt(sum);
+  }
+};
+
+template <class On> Tensor group_norm(Tensor x, std::vector<int64_t> offsets) {
+  FOX_CHECK(x.dim() == 1, "group_norm takes a 1-D tensor");
+  Groups groups = groups_of(offsets, x.size(0));
+  int64_t chunks = 0;
+  for (int64_t g = 0; g < groups.count; ++g) chunks += groups.chunks(g);
+  Tensor sums = make<float>(x, {chunks}), norm = make<float>(x, {groups.count});
+  On::rows(x, chunks, 64, SquaresOfChunk{in<float>(x, "x", {x.size(0)}), out<float>(sums), groups});
+  On::rows(x, groups.count, groups.count, NormOfGroup{out<float>(sums), out<float>(norm), groups});
+  return norm;
+}
+
+// The running products beta_1^t and beta_2^t, before the weights read them.
+struct AdvanceBeta {
+  float* beta;
+  FOX_HD void operator()(int64_t) const {
+    beta[0] = px::one_nan(beta[0] * 0.9f);
+    beta[1] = px::one_nan(beta[1] * 0.999f);
+  }
+};
+
+// One weight of one group, every operation rounded apart, in this order:
+//   scale = norm > 1 ? 1 / norm : 1;  g = grad scale;  m = 0.9 m + 0.1 g;  v = 0.999 v + (0.001 g) g
+//   m^ = m / (1 - beta_1^t);  v^ = v / (1 - beta_2^t);  w = w - (lr m^) / (sqrt(v^) + 1e-8), lr = 3e-4 isv[0]
+struct AdamWeight {
+  float* w;
+  const float* grad;
+  float *m, *v;
+  const float *beta, *norm, *isv;
+  FOX_HD void operator()(int64_t i) const {
+    float scale = px::select(*norm > 1.f, 1.f / *norm, 1.f), g = grad[i] * scale;
+    float mean = px::one_nan(0.9f * m[i] + 0.1f * g);
+    float square = px::one_nan(0.999f * v[i] + 0.001f * g * g);
+    float mean_hat = mean / (1.f - beta[0]), square_hat = square / (1.f - beta[1]);
+    float rate = 3e-4f * isv[0];
+    m[i] = mean;
+    v[i] = square;
+    w[i] = px::one_nan(w[i] - rate * mean_hat / (px::sqrt(square_hat) + 1e-8f));
+  }
+};
+
+template <class On>
+void adam(Tensor w, Tensor grad, Tensor m, Tensor v, Tensor beta, Tensor norm, std::vector<int64_t> offsets, Tensor isv) {
+  FOX_CHECK(w.dim() == 1, "adam takes 1-D weights");
+  int64_t weights = w.size(0);
+  Groups groups = groups_of(offsets, weights);
+  AdamWeight all{inout<float>(w, "w", {weights}), in<float>(grad, "grad", {weights}), inout<float>(m, "m", {weights}),
+                 inout<float>(v, "v", {weights}), inout<float>(beta, "beta", {2}),
+                 in<float>(norm, "norm", {groups.count}), in<float>(isv, "isv", {16})};
+  On::rows(w, 1, 1, AdvanceBeta{inout<float>(beta, "beta", {2})});
+  for (int64_t g = 0; g < groups.count; ++g) {
+    AdamWeight row = all;
+    int64_t at = groups.bound[g];
+    row.w += at, row.grad += at, row.m += at, row.v += at, row.norm += g;
+    On::rows(w, groups.bound[g + 1] - at, 16384, row);
+  }
+}
+
+struct PolyakWeight {
+  float* target;
+  const float* source;
+  FOX_HD void operator()(int64_t i) const { target[i] = px::one_nan(0.995f * target[i] + 0.005f * source[i]); }
+};
+
+template <class On> void polyak(Tensor target, Tensor source) {
+  FOX_CHECK(target.dim() == 1, "polyak takes 1-D tensors");
+  int64_t n = target.size(0);
+  On::rows(target, n, 32768, PolyakWeight{inout<float>(target, "target", {n}), in<float>(source, "source", {n})});
+}
+
+// Rows ascending in chunks of 32, then chunk sums ascending; products rounded before they are added.
+struct MeanLoss {
+  const float *row_loss, *weight;
+  const int32_t* label;
+  float* mean;
+  int64_t rows;
+  FOX_HD void operator()(int64_t) const {
+    float sum = 0.f;
+    int64_t labelled = 0;
+    for (int64_t begin = 0; begin < rows; begin += row_chunk) {
+      int64_t end = begin + row_chunk < rows ? begin + row_chunk : rows;
+      float part = 0.f;
+      for (int64_t b = begin; b < end; ++b) {
+        part = part + (weight ? row_loss[b] * weight[b] : row_loss[b]);
+        labelled += label && label[b] >= 0;
+      }
+      sum = sum + part;
+    }
+    int64_t count = label ? (labelled > 1 ? labelled : 1) : rows;
+    *mean = px::one_nan(sum / static_cast<float>(count));
+  }
+};
+
+template <class On> Tensor mean_loss(Tensor row_loss, std::optional<Tensor> weight, std::optional<Tensor> label) {
+  FOX_CHECK(row_loss.dim() == 1 && row_loss.size(0) > 0, "mean_loss takes a 1-D tensor of at least one row");
+  int64_t rows = row_loss.size(0);
+  Tensor mean = make<float>(row_loss, {});
+  On::rows(row_loss, 1, 1,
+           MeanLoss{in<float>(row_loss, "row_loss", {rows}), weight ? in<float>(*weight, "weight", {rows}) : nullptr,
+                    label ? in<int32_t>(*label, "label", {rows}) : nullptr, out<float>(mean), rows});
+  return mean;
+}
+}  // namespace fox

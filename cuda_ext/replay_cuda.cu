@@ -1,0 +1,54 @@
+// Prioritised replay on the GPU. One block rebuilds and one block draws: __syncthreads is the barrier that the levels of
+// a sum tree and a maximum over the batch need.
+#include "labels.h"
+#include "launch.cuh"
+#include "per.h"
+#include <torch/csrc/stable/library.h>
+
+namespace fox {
+namespace {
+constexpr int block = 1024;
+
+__global__ void __launch_bounds__(block) per_rebuild_kernel(PerNode node) {
+  if (threadIdx.x == 0) node.tree[0] = 0.f;
+  for (int64_t first = node.slots / 2; first >= 1; first /= 2) {
+    for (int64_t i = threadIdx.x; i < first; i += block) node(first + i);
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(block) per_draw_kernel(PerDraw draw) {
+  __shared__ float largest[block];
+  float mine = 0.f;
+  for (int64_t b = threadIdx.x; b < draw.batch; b += block) mine = PerDraw::larger(mine, draw.draw(b));
+  largest[threadIdx.x] = mine;
+  __syncthreads();
+  for (int half = block / 2; half >= 1; half /= 2) {
+    if (threadIdx.x < half) largest[threadIdx.x] = PerDraw::larger(largest[threadIdx.x], largest[threadIdx.x + half]);
+    __syncthreads();
+  }
+  for (int64_t b = threadIdx.x; b < draw.batch; b += block) draw.divide(b, largest[0]);
+}
+
+struct Replay : Cuda {
+  static void rebuild(const Tensor& like, PerNode node) {
+    torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
+    per_rebuild_kernel<<<1, block, 0, current_stream(like.get_device_index())>>>(node);
+    check_launch("per_rebuild_kernel");
+  }
+  static void draw(const Tensor& like, PerDraw draw) {
+    torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
+    per_draw_kernel<<<1, block, 0, current_stream(like.get_device_index())>>>(draw);
+    check_launch("per_draw_kernel");
+  }
+};
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
+  m.impl("per_insert", TORCH_BOX(&per_insert<Replay>));
+  m.impl("per_update", TORCH_BOX(&per_update<Replay>));
+  m.impl("per_rebuild", TORCH_BOX(&per_rebuild<Replay>));
+  m.impl("per_sample", TORCH_BOX(&per_sample<Replay>));
+  m.impl("assign_labels", TORCH_BOX(&assign_labels<Replay>));
+}
+}  // namespace fox

@@ -1,0 +1,1 @@
+"""The networks: parameters, encoder, heads, and what a step learns."""

@@ -1,0 +1,166 @@
+"""The commands. Each parses, calls a stage or an experiment, prints, and returns its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foxflow import __version__, flow
+from foxflow.cli import show
+from foxflow.cli.options import quick_sizes, run_options
+
+app = typer.Typer(
+    name="foxflow",
+    help="Is a training run with the same seed the same run? Answered to the last bit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Run = Annotated[str, typer.Argument(help="An MLflow run id or the start of one, a run's name, or a record's folder.")]
+Allow = Annotated[str, typer.Option(help="What may differ: seed, config, source, data; joined by commas.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    seed: Annotated[str, typer.Option(help="0 to 2^64 - 1.")],
+    quick: Annotated[bool, typer.Option("--quick", help="200 training and 50 evaluation steps.")] = False,
+    data: Annotated[str, typer.Option(help="synthetic, synthetic:reverting, or a market file.")] = "synthetic",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
+    eval_steps: Annotated[int | None, typer.Option(help="Evaluation steps.")] = None,
+    stop_at: Annotated[int | None, typer.Option(help="End after this many steps; schedules keep --steps.")] = None,
+    preset: Annotated[str, typer.Option(help="default or tiny.")] = "default",
+    levels: Annotated[int | None, typer.Option(help="Book levels that the model reads.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; bits do not depend on it.")] = None,
+    dump: Annotated[str, typer.Option(help="per, mamba2, rl, backward (joined by commas), all or none.")] = "backward",
+    dump_steps: Annotated[str, typer.Option(help="FIRST:END, the steps whose bytes are kept.")] = "0:4",
+    dump_k: Annotated[bool, typer.Option("--dump-k", help="Keep the bytes of every iteration, not the last.")] = False,
+    record: Annotated[str, typer.Option(help="all, light or none: which buffers are digested.")] = "all",
+    track: Annotated[str, typer.Option(help="on or none: whether MLflow is told.")] = "on",
+    strict_data: Annotated[bool, typer.Option("--strict-data", help="Refuse crossed or locked rows.")] = False,
+    run_name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
+    require_twin: Annotated[bool, typer.Option("--require-twin", help="Exit 1 when it departs from its twin.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Train, record every buffer, track in MLflow, and say whether an earlier run was the same."""
+    from foxflow.experiments.run import perform
+
+    train, evaluate = quick_sizes(quick, preset, steps, eval_steps)
+    options = run_options(
+        seed=seed, steps=train, eval_steps=evaluate, preset=preset, levels=levels, data=data, device=device,
+        threads=threads, dump=dump, dump_steps=dump_steps, dump_k=dump_k, record=record, track=track,
+        strict=strict_data, name=run_name, stop_at=stop_at,
+    )  # fmt: skip
+    with show.progress(f"seed {options.config.seed}") as step:
+        outcome = perform(options, step)
+    show.print_outcome(outcome, as_json)
+    departed = outcome.twin is not None and not outcome.twin.agrees
+    return 1 if require_twin and departed else 0
+
+
+def _records(*names: str) -> list[flow.Record]:
+    from foxflow.record import open_record
+    from foxflow.track import resolve
+
+    return [open_record(resolve(name)) for name in names]
+
+
+def _allowed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@app.command()
+def compare(run_a: Run, run_b: Run, allow: Allow = "", as_json: Json = False) -> int:
+    """Compare two runs, buffer by buffer, byte by byte."""
+    from foxflow import comparison
+
+    a, b = _records(run_a, run_b)
+    found = comparison.compare(a, b, allow=_allowed(allow))
+    typer.echo(json.dumps(comparison.as_json(found)) if as_json else comparison.as_table(found))
+    return show.exit_code(found.verdict)
+
+
+@app.command()
+def gate(
+    run_a: Run,
+    run_b: Run,
+    allow: Allow = "",
+    docs: Annotated[Path | None, typer.Option(help="Folder for Great Expectations Data Docs.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Compare two runs and judge them by the Great Expectations suites."""
+    from foxflow import comparison
+    from foxflow import gate as room
+
+    a, b = _records(run_a, run_b)
+    verdict = room.judge(comparison.compare(a, b, allow=_allowed(allow)), a, b, docs=docs)
+    typer.echo(json.dumps(room.as_json(verdict)) if as_json else show.verdict_text(verdict))
+    return 0 if verdict.passed else 1
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def check(
+    context: typer.Context,
+    seeds: Annotated[str, typer.Option(help="42,43 or 0:64.")] = "42",
+    as_json: Json = False,
+) -> int:
+    """Run each seed twice in fresh processes, compare and gate; other options are those of `foxflow run`."""
+    from foxflow.config import seeds_of
+    from foxflow.experiments import check as experiment
+
+    pairs = experiment.check(seeds_of(seeds), context.args, lambda line: typer.echo(line, err=True))
+    typer.echo(json.dumps(experiment.as_json(pairs)) if as_json else show.check_text(pairs))
+    verdict = experiment.overall(pairs)
+    if verdict == flow.EQUAL and not all(pair.gate.passed for pair in pairs):
+        return 1
+    return show.exit_code(verdict)
+
+
+@app.command()
+def data(
+    file: Annotated[str, typer.Argument(help="A market file, or either file of a LOBSTER pair.")],
+    levels: Annotated[int | None, typer.Option(help="Levels to read.")] = None,
+    strict_data: Annotated[bool, typer.Option("--strict-data", help="Refuse crossed or locked rows.")] = False,
+    select: Annotated[str | None, typer.Option(help="Instrument id or symbol, of a file of several.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Say what a market file holds."""
+    from foxflow.market.data import describe
+
+    found = describe(file, levels=levels, strict=strict_data, select=select)
+    typer.echo(json.dumps(found) if as_json else show.fields_text(found))
+    return 0
+
+
+@app.command()
+def verify(run_name: Run, as_json: Json = False) -> int:
+    """Check a record against its own seals: SHA-256 of every file, digest of every dump."""
+    from foxflow.record import verify as verify_record
+
+    (record,) = _records(run_name)
+    faults = verify_record(record)
+    result: dict[str, Any] = {"record": record.path, "complete": record.complete, "faults": list(faults)}
+    typer.echo(json.dumps(result) if as_json else show.faults_text(result))
+    return 3 if faults or not record.complete else 0
+
+
+@app.command()
+def doctor(as_json: Json = False) -> int:
+    """Look at this machine: build, devices, versions, and every operator against its reference."""
+    from foxflow.experiments.doctor import examine
+
+    found = examine()
+    typer.echo(json.dumps(found) if as_json else show.doctor_text(found))
+    return 0 if found["ok"] else 1

@@ -1,0 +1,90 @@
+"""From words on the command line to the options of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foxflow import config
+from foxflow.errors import must
+
+if TYPE_CHECKING:
+    from foxflow.experiments.run import Options
+
+SIZES = {"default": (2000, 200), "tiny": (12, 4)}
+"""Training and evaluation steps of each preset; --quick takes QUICK."""
+QUICK = (200, 50)
+
+
+def quick_sizes(quick: bool, preset: str, steps: int | None, eval_steps: int | None) -> tuple[int, int]:
+    """Training and evaluation steps, by what was asked for."""
+    config.choice("--preset", preset, tuple(config.PRESETS))
+    train, evaluate = QUICK if quick else SIZES[preset]
+    return (train if steps is None else steps), (evaluate if eval_steps is None else eval_steps)
+
+
+def run_options(  # noqa: PLR0913
+    *,
+    seed: str,
+    steps: int,
+    eval_steps: int,
+    preset: str,
+    levels: int | None,
+    data: str,
+    device: str,
+    threads: int | None,
+    dump: str,
+    dump_steps: str,
+    dump_k: bool,
+    record: str,
+    track: str,
+    strict: bool,
+    name: str | None,
+    stop_at: int | None,
+) -> Options:
+    """Check every option of `foxflow run`, before anything heavy is loaded.
+
+    Raises:
+        Mistake: one of them can't be used; the message names it.
+    """
+    from foxflow.experiments.run import SYNTHETIC, Options
+
+    if data not in SYNTHETIC:
+        _file(data)
+    if threads is not None and not 1 <= threads <= 1024:
+        raise must("--threads", "be 1 to 1024", threads)
+    settings = config.config_of(
+        seed=config.seed_of(seed),
+        steps=steps,
+        eval_steps=eval_steps,
+        preset=preset,
+        levels=levels,
+        data=data if data in SYNTHETIC else "file",
+    )
+    recording = config.Recording(
+        level=config.choice("--record", record, config.LEVELS_OF_RECORD),
+        dump_groups=config.dump_groups(dump),
+        dump_steps=config.dump_steps(dump_steps),
+        dump_k=dump_k,
+    )
+    return Options(
+        config=settings,
+        recording=recording,
+        data=data,
+        device=config.choice("--device", device, config.DEVICES),
+        threads=threads,
+        track=config.choice("--track", track, ("on", "none")) == "on",
+        name=name,
+        stop_at=stop_at,
+        strict=strict,
+    )
+
+
+def _file(data: str) -> None:
+    path = Path(data)
+    if data.startswith("synthetic"):
+        raise must("--data", "be synthetic, synthetic:reverting or a file", repr(data))
+    if not path.exists():
+        raise must("--data", "name a file", f"no such file: {data}", "Use --data synthetic for a generated tape.")
+    if path.is_dir():
+        raise must("--data", "name a file", f"the folder {data}", "Name the file in it.")

@@ -1,0 +1,1 @@
+"""Settings and random streams that fix the bits of a run."""

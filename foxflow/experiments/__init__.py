@@ -1,0 +1,1 @@
+"""What composes the stages: a run, a pair of runs, a look at this machine."""

@@ -1,0 +1,92 @@
+"""Is a run with the same seed the same run? Each seed twice, in fresh processes, compared and gated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from foxflow import flow
+from foxflow.errors import FoxflowError, Mistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two runs of one seed."""
+
+    seed: int
+    run_a: str
+    run_b: str
+    comparison: flow.Comparison
+    gate: flow.Verdict
+
+
+def check(seeds: Sequence[int], run_options: Sequence[str], note: Callable[[str], None]) -> tuple[Pair, ...]:
+    """Run every seed twice.
+
+    Args:
+        seeds: each is a pair.
+        run_options: of `foxflow run`, given to every run.
+        note: called with a line on what is going on.
+
+    Raises:
+        Mistake: a run refused its options.
+        FoxflowError: a run died.
+    """
+    return tuple(_pair(seed, list(run_options), note) for seed in seeds)
+
+
+def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pair:
+    from foxflow.comparison import compare
+    from foxflow.gate import judge
+    from foxflow.record import open_record
+
+    runs = []
+    for side in "ab":
+        run = _run(seed, run_options)
+        runs.append(run)
+        note(f"seed {seed}, run {side}: {run['run_name']} {run['fingerprint']} in {run['seconds']} s")
+    a, b = (open_record(run["record"]) for run in runs)
+    comparison = compare(a, b)
+    verdict = judge(comparison, a, b)
+    note(f"seed {seed}: {comparison.verdict}, gate {'PASS' if verdict.passed else 'FAIL'}")
+    names = [run["run_id"] or run["record"] for run in runs]
+    return Pair(seed=seed, run_a=names[0], run_b=names[1], comparison=comparison, gate=verdict)
+
+
+def _run(seed: int, run_options: list[str]) -> dict[str, str]:
+    command = [sys.executable, "-m", "foxflow", "run", "--seed", str(seed), "--json", *run_options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 2:
+        raise Mistake(done.stderr.strip().removeprefix("foxflow: "))
+    if done.returncode:
+        raise FoxflowError(f"the run of seed {seed} ended with exit code {done.returncode}: {done.stderr[-2000:]}")
+    result: dict[str, str] = json.loads(done.stdout)
+    return result
+
+
+def overall(pairs: Sequence[Pair]) -> str:
+    """One verdict over all pairs: the worst, DIVERGED before NOT_COMPARABLE before INCOMPLETE before EQUAL."""
+    found = {pair.comparison.verdict for pair in pairs}
+    order = (flow.DIVERGED, flow.NOT_COMPARABLE, flow.INCOMPLETE)
+    return next((verdict for verdict in order if verdict in found), flow.EQUAL if found else flow.INCOMPLETE)
+
+
+def as_json(pairs: Sequence[Pair]) -> dict[str, object]:
+    """The contract of `foxflow check --json`."""
+    return {
+        "verdict": overall(pairs),
+        "seeds": [
+            {
+                "seed": pair.seed,
+                "verdict": pair.comparison.verdict,
+                "run_a": pair.run_a,
+                "run_b": pair.run_b,
+                "fingerprint": pair.comparison.fingerprints[0],
+                "gate": "PASS" if pair.gate.passed else "FAIL",
+            }
+            for pair in pairs
+        ],
+    }

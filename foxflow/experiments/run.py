@@ -1,0 +1,207 @@
+"""One run of the reference trainer: market, training, record and tracking, and the twin it reproduces."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foxflow import flow
+from foxflow.config import Config, Recording
+from foxflow.errors import must
+from foxflow.experiments.provenance import git_state, identity, source_digest
+
+if TYPE_CHECKING:
+    import torch
+
+    from foxflow.market.book import Tape
+    from foxflow.track import Tracked, Twin
+    from foxflow.train.trainer import Trainer
+
+SYNTHETIC = ("synthetic", "synthetic:reverting")
+RECORDS = Path("mlruns") / "records"
+"""Where records go that are not tracked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a run is carried out; nothing here changes what it computes, but for `config` and `data`."""
+
+    config: Config
+    recording: Recording = Recording()
+    data: str = "synthetic"
+    device: str = "auto"
+    threads: int | None = None
+    track: bool = True
+    name: str | None = None
+    stop_at: int | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to."""
+
+    run_id: str | None
+    run_name: str
+    record: flow.Record
+    fingerprint: str | None
+    steps: int
+    seconds: float
+    twin: Twin | None
+
+
+Progress = Callable[[int, int, str], None]
+"""Called with steps done, steps in all and a word of where the run is."""
+
+
+def perform(options: Options, progress: Progress) -> Outcome:
+    """Run, record and track.
+
+    Raises:
+        Mistake: an option, the data or the store can't be used; nothing is left behind.
+    """
+    device = _device(options.device)
+    if options.stop_at is not None and not 1 <= options.stop_at <= options.config.steps:
+        raise must("--stop-at", f"be 1 to {options.config.steps} (--steps)", options.stop_at)
+    tape = load_tape(options)
+    from foxflow.determinism import settings
+
+    settings.fix(options.threads)
+    from foxflow.train.trainer import Trainer
+
+    trainer = Trainer(options.config, options.recording, tape, device)
+    manifest = _manifest(options, trainer, tape, settings.environment(device))
+    name = options.name or f"seed-{options.config.seed}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    if not options.track:
+        return _recorded(options, trainer, manifest, name, progress, None)
+    from foxflow import track
+
+    with track.open_run(name, _params(options), _tags(options, manifest)) as tracked:
+        return _recorded(options, trainer, manifest, name, progress, tracked)
+
+
+def load_tape(options: Options) -> Tape:
+    """The market of a run: generated, or read from a file."""
+    from foxflow.market import book, data, simulate
+
+    shape, config = options.config.shape, options.config
+    if options.data in SYNTHETIC:
+        rows = max(4096, 4 * (config.steps + shape.T + 34))
+        make = simulate.synthetic if options.data == "synthetic" else simulate.reverting
+        return make(config.seed, rows, shape.L)
+    tape = data.load(options.data, levels=shape.L, strict=options.strict)
+    book.check_trainable(tape, shape.T)
+    return tape
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    from foxflow import ops
+
+    if name == "cpu" or (name == "auto" and not (torch.cuda.is_available() and ops.has_cuda())):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise must("--device cuda", "find a CUDA device", "none", "Use --device cpu; its bits are the same.")
+    if not ops.has_cuda():
+        raise must("--device cuda", "find foxflow built with CUDA", "a build without", "Build it with FOXFLOW_CUDA=ON.")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def _manifest(options: Options, trainer: Trainer, tape: Tape, environment: dict[str, object]) -> dict[str, Any]:
+    from foxflow.train.dataflow import as_json
+
+    names = trainer.plan.names()
+    return {
+        "seed": options.config.seed,
+        "config": options.config.as_dict(),
+        "source": {"foxflow": source_digest()},
+        "data": {"tape": options.config.data, "instrument": tape.instrument.name, "files": dict(tape.source)},
+        "dataflow": as_json(options.config.shape),
+        "environment": environment,
+        "arithmetic": environment["arithmetic"],
+        "capture": {"names": list(names), "thinned": not names},
+    }
+
+
+def _params(options: Options) -> dict[str, object]:
+    return {"seed": options.config.seed, **options.config.as_dict(), "record": options.recording.level}
+
+
+def _tags(options: Options, manifest: dict[str, Any]) -> dict[str, str]:
+    git, config = git_state(), options.config
+    facts = {key: manifest[key] for key in ("seed", "config", "source", "data", "arithmetic", "capture")}
+    steps = config.steps if options.stop_at is None else options.stop_at
+    clean = not config.specimens and not (git and git[1])
+    environment = manifest["environment"]
+    tags = {
+        "foxflow.identity": identity({**facts, "steps": steps}),
+        "foxflow.clean": "true" if clean else "false",
+        "foxflow.seed": str(config.seed),
+        "foxflow.torch": str(environment["torch"]),
+        "foxflow.device": str(environment.get("gpu", environment["device"])),
+    }
+    if git:
+        tags |= {"foxflow.git": git[0], "foxflow.git_dirty": git[1] or "clean"}
+    return tags
+
+
+def _recorded(
+    options: Options, trainer: Trainer, manifest: dict[str, Any], name: str, progress: Progress, tracked: Tracked | None
+) -> Outcome:
+    from foxflow.record import Writer
+
+    folder = (tracked.record_folder if tracked else None) or RECORDS / name
+    total = options.config.steps + options.config.eval_steps + 1
+    began, done = time.perf_counter(), 0
+    with Writer(folder, manifest=manifest) as writer:
+        for step in trainer.run(options.stop_at):
+            writer.write(step)
+            done += 1
+            if tracked and step.diag is not None:
+                tracked.metrics(step.step, metrics(step.diag))
+            progress(done, total, step.phase)
+        record = writer.close(trainer.summaries(writer.fingerprint()))
+    seconds = time.perf_counter() - began
+    fingerprint = json.loads(record.manifest)["fingerprint"]
+    twin = _twin(tracked, manifest, options, record, fingerprint) if tracked else None
+    return Outcome(
+        run_id=tracked.run_id if tracked else None,
+        run_name=name,
+        record=record,
+        fingerprint=fingerprint,
+        steps=done,
+        seconds=seconds,
+        twin=twin,
+    )
+
+
+def _twin(
+    tracked: Tracked, manifest: dict[str, Any], options: Options, record: flow.Record, fingerprint: str | None
+) -> Twin | None:
+    from foxflow import track
+
+    identity_tag = _tags(options, manifest)["foxflow.identity"]
+    twin = track.find_twin(identity_tag, fingerprint, run_id=tracked.run_id)
+    verdict = "first" if twin is None else flow.EQUAL if twin.agrees else flow.DIVERGED
+    tracked.tag({"foxflow.twin": twin.run_id if twin else None, "foxflow.verdict": verdict})
+    tracked.close(record)
+    return twin
+
+
+def metrics(diag: str) -> dict[str, float | None]:
+    """The numbers of a diag line by dotted name; checksums stay out, for a metric loses bits."""
+    fields = json.loads(diag)
+    return {
+        f"{part}.{name}": value
+        for part in ("loss", "grad_norm", "isv", "env", "per")
+        for name, value in fields.get(part, {}).items()
+    }
+
+

@@ -1,0 +1,126 @@
+"""Opening a record: a handle whose openers stream, complete or not."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from foxflow import flow
+from foxflow.errors import CorruptRecord, NoRecord, must
+from foxflow.record import layout
+from foxflow.record.files import gathered
+
+UNCLOSED = "the run ended before its record was closed"
+
+
+def open_record(path: str | Path) -> flow.Record:
+    """Open a record's folder; a killed run's too, up to its last step.
+
+    Args:
+        path: the folder that holds manifest.json.
+
+    Raises:
+        NoRecord: there is no manifest.json.
+        CorruptRecord: the manifest can't be read as one.
+    """
+    folder = Path(path)
+    manifest = folder / layout.MANIFEST
+    if not manifest.is_file():
+        got = "a folder without one" if folder.is_dir() else "no such folder"
+        raise must(str(path), f"be a record, a folder with {layout.MANIFEST}", got, "See 'foxflow run'.", NoRecord)
+    text = manifest.read_bytes()
+    declared = _parsed(folder, text)
+    complete = declared["complete"] is True
+    present = [f"{layout.BUFFERS}/{p.name}" for p in (folder / layout.BUFFERS).glob("*.parquet")]
+    return flow.Record(
+        path=str(path),
+        manifest=text.decode(),
+        complete=complete,
+        missing=() if complete else (UNCLOSED,),
+        dump_steps=layout.dumps_among(declared["files"] if complete else present),
+        digests=functools.partial(_digests, folder, complete),
+        dump=functools.partial(_dump, folder),
+        read=functools.partial(_read, folder, frozenset(declared["files"]), complete),
+    )
+
+
+def manifest_digest(record: flow.Record) -> str:
+    """SHA-256 of manifest.json in hex, which seals all other files (the MLflow tag `foxflow.manifest`)."""
+    return hashlib.sha256(record.manifest.encode()).hexdigest()
+
+
+def _parsed(folder: Path, text: bytes) -> dict[str, Any]:
+    try:
+        declared = json.loads(text)
+    except ValueError as error:
+        raise CorruptRecord(str(folder), layout.MANIFEST, f"must be JSON: {error}") from error
+    lacking = {"schema", "complete", "files", *layout.DECLARED} - set(declared if isinstance(declared, dict) else ())
+    if lacking:
+        raise CorruptRecord(str(folder), layout.MANIFEST, f"lacks {', '.join(sorted(lacking))}")
+    if declared["complete"] and not {"names", "digest"} <= set(declared["capture"]):
+        raise CorruptRecord(str(folder), layout.MANIFEST, "its capture set lacks names or digest")
+    if declared["schema"] != layout.SCHEMA_VERSION:
+        do = "Read it with the foxflow that wrote it."
+        raise must(str(folder), f"be of schema {layout.SCHEMA_VERSION}", declared["schema"], do)
+    return dict(declared)
+
+
+def running_batches(path: Path) -> Iterator[Any]:
+    """Batches of a run that may have been killed: a torn last batch ends the stream."""
+    try:
+        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+            yield from stream
+    except (pa.ArrowException, OSError):
+        return
+
+
+def _encoded(table: Any) -> Any:
+    """A plain table as one batch in the form of digests.parquet's."""
+    for name in layout.REPEATED:
+        column = table[name].combine_chunks().dictionary_encode()
+        table = table.set_column(table.schema.get_field_index(name), name, column)
+    return table.combine_chunks().to_batches()[0]
+
+
+def _digests(folder: Path, complete: bool) -> Iterator[Any]:
+    running = folder / layout.RUNNING
+    if not complete and running.exists():
+        return (_encoded(table) for table in gathered(running_batches(running)) if len(table))
+    if not complete and not (folder / layout.DIGESTS).exists():
+        return iter(())
+    return _parquet_batches(folder, layout.DIGESTS, layout.COLUMNS)
+
+
+def _parquet_batches(folder: Path, name: str, columns: Any) -> Iterator[Any]:
+    """Batches of a Parquet file of the record; whatever is wrong with it names the file."""
+    try:
+        with pq.ParquetFile(folder / name, read_dictionary=layout.REPEATED, page_checksum_verification=True) as file:
+            if file.schema_arrow.names != columns.names:
+                raise CorruptRecord(str(folder), name, f"must have columns {columns.names}")
+            for group in range(file.num_row_groups):
+                yield from file.read_row_group(group).to_batches()
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptRecord(str(folder), name, f"can't be read: {error}") from error
+
+
+def _dump(folder: Path, phase: str, step: int) -> Iterator[Any]:
+    return _parquet_batches(folder, layout.dump_name(phase, step), layout.DUMP_COLUMNS)
+
+
+def _read(folder: Path, listed: frozenset[str], complete: bool, name: str) -> bytes | None:
+    path = folder / name
+    if not path.is_file():
+        if name in listed:
+            raise CorruptRecord(str(folder), name, "is listed in the manifest, not there")
+        return None
+    data = path.read_bytes()
+    if not complete and name == layout.DIAG:
+        return data[: data.rfind(b"\n") + 1]
+    return data

@@ -1,0 +1,98 @@
+"""The experience store: a ring of C slots, its priorities, and the rows drawn from it.
+
+Axes: B rows a step, C slots.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from foxflow.capture import Ring
+from foxflow.config import Shape
+from foxflow.ops import replay as ops
+
+Tensors = dict[str, Tensor]
+
+
+class Replay:
+    """C slots written B at a time; buffers of the dataflow by name in `slots`, `counters` and `tree`.
+
+    Args:
+        s: sizes; B divides C.
+        device: where it lives.
+    """
+
+    def __init__(self, s: Shape, device: torch.device) -> None:
+        self._shape = s
+        ints = {"dtype": torch.int32, "device": device}
+        self.slots: Tensors = {
+            "slot_win": torch.zeros(s.C, s.T + 1, s.F, device=device),
+            "slot_carry": torch.zeros(s.C, s.H, device=device),
+            "slot_dt": torch.zeros(s.C, 2, device=device),
+            "slot_action": torch.zeros(s.C, **ints),
+            "slot_reward": torch.zeros(s.C, device=device),
+            "slot_done": torch.zeros(s.C, dtype=torch.uint8, device=device),
+            "slot_log_pi": torch.zeros(s.C, device=device),
+            "slot_frd": torch.full((s.C, 3), -1, **ints),
+        }
+        self.outcome = torch.full((s.C,), -1, **ints)
+        self.counters: Tensors = {
+            "per_head": torch.zeros((), dtype=torch.int64, device=device),
+            "per_len": torch.zeros((), dtype=torch.int64, device=device),
+            "per_max_prio": torch.ones((), device=device),
+        }
+        self.tree: Tensors = {"per_leaf": torch.zeros(s.C, device=device), "per_tree": torch.zeros(s.C, device=device)}
+
+    def rings(self) -> dict[str, Ring]:
+        """The slots as buffers that are digested by their changed rows."""
+        return {name: Ring(x) for name, x in self.slots.items()}
+
+    def insert(self, step: int, rows: Tensors, rings: dict[str, Ring]) -> None:
+        """Write one step's rows into the next B slots, with the largest priority so far and no outcome yet.
+
+        Args:
+            step: its number; the slots are (step B + b) mod C.
+            rows: by slot name, [B, …].
+            rings: of `rings()`, kept up to date.
+        """
+        s = self._shape
+        begin = step * s.B % s.C
+        for name, values in rows.items():
+            if name in rings:
+                rings[name].before(begin, s.B)
+            self.slots[name][begin : begin + s.B] = values
+            if name in rings:
+                rings[name].after(begin, s.B)
+        self.outcome[begin : begin + s.B] = -1
+        self.counters["per_head"].fill_((begin + s.B) % s.C)
+        self.counters["per_len"].fill_(min((step + 1) * s.B, s.C))
+        ops.per_insert(self.tree["per_leaf"], begin, s.B, self.counters["per_max_prio"])
+
+    def label(self, step: int, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
+        """Write the outcome of trades that closed into the slots of their steps."""
+        ops.assign_labels(self.outcome, step, done, pnl_e4, open_step)
+
+    def draw(self, prng: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:
+        """Rebuild the tree and draw B slots by priority: (per_idx, per_is_weight). `prng` is read, not advanced."""
+        ops.per_rebuild(self.tree["per_leaf"], self.tree["per_tree"])
+        return ops.per_sample(self.tree["per_leaf"], self.tree["per_tree"], prng, isv, self.counters["per_len"])
+
+    def gather(self, idx: Tensor) -> Tensors:
+        """The drawn rows, under the names of the dataflow."""
+        names = {
+            "sampled_actions": "slot_action",
+            "sampled_rewards": "slot_reward",
+            "sampled_dones": "slot_done",
+            "sampled_log_pi_old": "slot_log_pi",
+            "sampled_win": "slot_win",
+            "sampled_carry": "slot_carry",
+            "sampled_dt": "slot_dt",
+            "frd_labels": "slot_frd",
+        }
+        rows = {name: self.slots[slot].index_select(0, idx) for name, slot in names.items()}
+        return rows | {"outcome_labels": self.outcome.index_select(0, idx)}
+
+    def update(self, idx: Tensor, row_loss_q: Tensor) -> None:
+        """Set the priorities of drawn slots from their losses."""
+        ops.per_update(self.tree["per_leaf"], self.counters["per_max_prio"], idx, row_loss_q)

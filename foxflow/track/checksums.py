@@ -1,0 +1,55 @@
+"""What the run's page shows of its record: a bounded table of digests, and the manifest's own digest."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foxflow.flow import TRAIN, Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS = 20_000
+"""At most this many rows go into checksums.json; a browser has to show them."""
+
+_COLUMNS = ("step", "phase", "group", "buffer", "digest")
+
+
+def table(record: Record) -> dict[str, list[object]]:
+    """Digests of the first two train steps and of the last one, for `log_table` and the compare page.
+
+    Of a buffer captured several times in a step the last k is shown. Digests are cut to `fx1:` and 16 digits.
+    """
+    kept: dict[int, dict[tuple[str, str], str]] = {}
+    for batch in record.digests():
+        _keep(batch, kept)
+    rows = [
+        (step, TRAIN, group, buffer, digest[:20])
+        for step in sorted(kept)
+        for (group, buffer), digest in kept[step].items()
+    ]
+    return {name: [row[at] for row in rows[:ROWS]] for at, name in enumerate(_COLUMNS)}
+
+
+def _keep(batch: pa.RecordBatch, kept: dict[int, dict[tuple[str, str], str]]) -> None:
+    """Add a batch's wanted steps to `kept`: the two lowest and the highest seen so far."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chosen = pa.Table.from_batches([batch]).select(list(_COLUMNS))
+    chosen = chosen.filter(pc.equal(chosen["phase"], TRAIN))
+    steps = sorted({*kept, *chosen["step"].unique().to_pylist()})
+    wanted = {*steps[:2], *steps[-1:]}
+    for gone in set(kept) - wanted:
+        del kept[gone]
+    chosen = chosen.filter(pc.is_in(chosen["step"], pa.array(sorted(wanted), chosen.schema.field("step").type)))
+    for row in chosen.to_pylist():
+        kept.setdefault(row["step"], {})[row["group"], row["buffer"]] = row["digest"]
+
+
+def manifest_digest(record: Record) -> str:
+    """SHA-256 of manifest.json as it lies on disk, else of the text that the handle holds."""
+    file = Path(record.path) / "manifest.json"
+    return hashlib.sha256(file.read_bytes() if file.is_file() else record.manifest.encode()).hexdigest()

@@ -1,0 +1,68 @@
+"""From what a user types for a run to the folder of its record."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foxflow.errors import NoRecord, must
+from foxflow.track.run import local_folder
+from foxflow.track.store import find_client, in_one_line, store
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+
+def resolve(name: str) -> Path:
+    """Find the record of a run.
+
+    Args:
+        name: a folder, an MLflow run id or the start of one, or a run's name.
+
+    Returns:
+        The record's folder; the real one where artifacts lie on this machine, else a copy that goes at exit.
+
+    Raises:
+        NoRecord: nothing is called so, or the run has no record.
+        Mistake: several runs are called so.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    client = find_client()
+    with in_one_line(store()):
+        runs = _called(client, name) if client else []
+    if client is None or not runs:
+        raise must("RUN", "be a folder, a run id or a run name", name, "See 'foxflow ui' for the runs.", NoRecord)
+    if len(runs) > 1:
+        listed = ", ".join(f"{run.info.run_id} ({run.info.run_name})" for run in runs[:8])
+        raise must("RUN", "name one run", f"{name}, which {len(runs)} runs match: {listed}", "Give more of the id.")
+    with in_one_line(store()):
+        return _folder(client, runs[0])
+
+
+def _called(client: MlflowClient, name: str) -> list[Run]:
+    """Runs of the whole store with this name or with an id that starts so; an exact id is one run."""
+    everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
+    wanted = []
+    if re.fullmatch(r"[0-9a-f]{1,32}", name):
+        wanted.append(f"attributes.run_id LIKE '{name}%'")
+    if "'" not in name:
+        wanted.append(f"attributes.run_name = '{name}'")
+    found = {run.info.run_id: run for one in wanted for run in client.search_runs(everywhere, one)}
+    return [found[name]] if name in found else list(found.values())
+
+
+def _folder(client: MlflowClient, run: Run) -> Path:
+    local = local_folder(run.info.artifact_uri, "record")
+    if local is not None and local.is_dir():
+        return local
+    if local is not None or not client.list_artifacts(run.info.run_id, "record"):
+        raise must(f"run {run.info.run_id}", "have a record", "none", "It ran with --record none.", NoRecord)
+    copy = tempfile.mkdtemp(prefix="foxflow-record-")
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    return Path(client.download_artifacts(run.info.run_id, "record", copy))

@@ -1,0 +1,1 @@
+"""The reference trainer: one step after another, from the market to the weights."""

@@ -1,0 +1,78 @@
+"""Which buffers a step captures, at which number in dataflow order, and whose bytes it keeps."""
+
+from __future__ import annotations
+
+from foxflow.capture import Slot, slots
+from foxflow.config import Recording, Shape
+from foxflow.train.dataflow import Buffer, buffers
+
+LIGHT_LEAVES_OUT = "MI"
+"""Groups without digests at --record light."""
+EVAL_ROWS = range(7, 19)
+FINAL_ROWS = range(1, 11)
+ONLY_DUMPED = ("mamba_a_state", "mamba_b_state")
+"""The largest activations: digested only where they are dumped, and no part of the fingerprint."""
+ONCE = "X"
+"""Group captured at load and in the closing snapshot."""
+
+Slots = dict[str, Slot]
+
+
+class Plan:
+    """Turns the dataflow table and the recording options into slots.
+
+    Args:
+        shape: sizes.
+        recording: level, dumps.
+        steps: training steps of the run; evaluation steps are numbered on from there.
+    """
+
+    def __init__(self, shape: Shape, recording: Recording, steps: int) -> None:
+        self._recording, self._steps, self._inner = recording, steps, shape.K
+        left_out = {"all": "", "light": LIGHT_LEAVES_OUT}.get(recording.level)
+        self._all = () if left_out is None else tuple(b for b in buffers(shape) if b.group not in left_out)
+
+    def names(self) -> tuple[str, ...]:
+        """The buffers that make the fingerprint, in dataflow order, each once."""
+        return tuple(dict.fromkeys(b.name for b in self._all if b.name not in ONLY_DUMPED))
+
+    def start(self, step: int) -> Slots:
+        """Buffers captured before the inner loop (at s and e)."""
+        return self._slots(self._of(step, "s") + self._of(step, "e"), 0, step)
+
+    def inner(self, step: int, k: int) -> Slots:
+        """Buffers captured in iteration k; unless dump_k is set, only the last iteration's bytes are kept."""
+        rows, before = self._of(step, "k"), len(self._of(step, "s")) + len(self._of(step, "e"))
+        kept = self._recording.dump_k or k == self._inner - 1
+        return self._slots(rows, before + k * len(rows), step if kept else None)
+
+    def end(self, step: int) -> Slots:
+        """Buffers captured after the inner loop."""
+        before = len(self._of(step, "s")) + len(self._of(step, "e")) + self._inner * len(self._of(step, "k"))
+        return self._slots(self._of(step, "l"), before, step)
+
+    def evaluation(self, step: int) -> Slots:
+        """Buffers of an evaluation step."""
+        return self._slots([b for b in self._all if b.row in EVAL_ROWS and b.at in "se"], 0, step)
+
+    def final(self) -> Slots:
+        """Buffers of the closing snapshot, which is never dumped."""
+        return self._slots([b for b in self._all if b.row in FINAL_ROWS and b.at == "s"], 0, None)
+
+    def dumps(self, step: int, group: str) -> bool:
+        """Whether a group's bytes are kept at a step."""
+        first, end = self._recording.dump_steps
+        return first <= step < end and group in self._recording.dump_groups
+
+    def _of(self, step: int, at: str) -> list[Buffer]:
+        return [
+            b
+            for b in self._all
+            if b.at == at
+            and (b.group != ONCE or step == 0)
+            and (b.name not in ONLY_DUMPED or self.dumps(step, b.group))
+        ]
+
+    def _slots(self, rows: list[Buffer], first: int, step: int | None) -> Slots:
+        dumped = [b.name for b in rows if step is not None and self.dumps(step, b.group)]
+        return slots([(b.name, b.group) for b in rows], first, dumped)

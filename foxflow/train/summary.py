@@ -1,0 +1,56 @@
+"""alpha_rl_train_summary.json: what a run came to, free of time, path, host and pid."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from foxflow.config import Config
+from foxflow.market.environment import Moved
+
+SCHEMA = 1
+
+
+class Summary:
+    """Adds up the training steps of one run."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._first_done: int | None = None
+        self._done = self._pnl_e4 = 0
+        self._rewards: list[float] = []
+        self._last: dict[str, Any] = {}
+
+    def note(self, t: int, moved: Moved, fields: dict[str, Any]) -> None:
+        """Add one training step and its diag fields."""
+        closed = fields["env"]["n_done"]
+        if closed and self._first_done is None:
+            self._first_done = t
+        self._done += closed
+        self._pnl_e4 += int(moved.step.trade_pnl_e4.sum())
+        self._rewards.append(fields["env"]["mean_reward_raw"])
+        self._last = {"loss": fields["loss"], "isv": fields["isv"]}
+
+    def text(self, weights: str, fingerprint: str | None) -> bytes:
+        """The file.
+
+        Args:
+            weights: digest of all weights after the last step.
+            fingerprint: of the record.
+        """
+        values = {
+            "schema": SCHEMA,
+            "seed": self._config.seed,
+            "steps": len(self._rewards),
+            "b_size": self._config.shape.B,
+            "k_loop": self._config.shape.K,
+            "first_done_step": self._first_done,
+            "n_done": self._done,
+            "n_trades_train": self._done,
+            "total_pnl_usd": self._pnl_e4 / 10_000,
+            "mean_reward_raw": sum(self._rewards) / len(self._rewards) if self._rewards else None,
+            **self._last,
+            "weights": weights,
+            "fingerprint": fingerprint,
+        }
+        return (json.dumps(values, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
