@@ -61,13 +61,13 @@ template <class T, int Lanes> struct MambaScan {
       T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
       FOX_LANES
       for (int64_t j = 0; j < lanes; ++j) {
-        T next = one_nan(px::fma(keep, First ? T(0) : before[n * sizes.head + j], drive * x[j]));
+        T next = px::one_nan(px::fma(keep, First ? T(0) : before[n * sizes.head + j], drive * x[j]));
         now[n * sizes.head + j] = next;
         sum[j] = px::fma(read, next, sum[j]);
       }
     }
     T* to = y + t * sizes.hidden() + m * sizes.head + p;
-    for (int64_t j = 0; j < lanes; ++j) to[j] = one_nan(px::fma(skip, x[j], sum[j]));
+    for (int64_t j = 0; j < lanes; ++j) to[j] = px::one_nan(px::fma(skip, x[j], sum[j]));
   }
 };
 
@@ -81,7 +81,7 @@ template <class T> struct MambaGate {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     const T* z = u + row * sizes.width();
     for (int64_t j = spans.begin(i); j < end; ++j)
-      gated[offset + j] = one_nan(y[offset + j] * (z[j] * px::sigmoid(z[j])));
+      gated[offset + j] = px::one_nan(y[offset + j] * (z[j] * px::sigmoid(z[j])));
   }
 };
 

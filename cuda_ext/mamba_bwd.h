@@ -23,7 +23,7 @@ template <class T> struct MambaGateBwd {
     for (int64_t j = spans.begin(i); j < end; ++j) {
       T s = px::sigmoid(z[j]), grad = of.grad_gated[offset + j];
       of.grad_y[offset + j] = grad * (z[j] * s);
-      grad_z[j] = one_nan(grad * of.y[offset + j] * s * (T(1) + z[j] * (T(1) - s)));
+      grad_z[j] = px::one_nan(grad * of.y[offset + j] * s * (T(1) + z[j] * (T(1) - s)));
     }
   }
 };
@@ -91,7 +91,7 @@ template <class T, int Lanes> struct MambaScanBwd {
     for (int64_t j = 0; j < lanes; ++j) {
       of.r[at * sizes.head + p + j] = r[j];
       of.a[at * sizes.head + p + j] = a[j];
-      grad_x[j] = one_nan(seconds * r[j] + of.d[m] * dy[j]);
+      grad_x[j] = px::one_nan(seconds * r[j] + of.d[m] * dy[j]);
     }
   }
 };
@@ -109,8 +109,8 @@ template <class T, int Group> struct MambaJoin {
     sum_rows_of<G>(of.c + first * sizes.head, sizes.head, c);
     for (int r = 0; r < G; ++r) {
       T* to = of.grad_u + (first + r) / sizes.state * sizes.width() + (first + r) % sizes.state;
-      to[sizes.b()] = one_nan(b[r]);
-      to[sizes.c()] = one_nan(c[r]);
+      to[sizes.b()] = px::one_nan(b[r]);
+      to[sizes.c()] = px::one_nan(c[r]);
     }
   }
 };
@@ -143,7 +143,7 @@ template <class T, int Group> struct MambaStepBwd {
     for (int r = 0; r < G; ++r) {
       T s = da[r] * of.decay[first + r] * px::exp(rate[r]);
       of.log_terms[first + r] = s * of.step[first + r];
-      shifted[r] = one_nan((along[r] - s) * px::sigmoid(shifted[r]));
+      shifted[r] = px::one_nan((along[r] - s) * px::sigmoid(shifted[r]));
     }
     for (int r = 0; r < G; ++r) *grad[r] = shifted[r];
   }
@@ -164,8 +164,8 @@ template <class T, int Group> struct MambaParameters {
       for (int64_t t = row; t < row + sizes.steps; ++t)
         bias = bias + of.grad_u[t * sizes.width() + sizes.delta() + m];
       for (int64_t t = row + sizes.steps - 1; t >= row; --t) rate = rate - of.log_terms[t * sizes.heads + m];
-      of.grad_dt_bias[first + r] = one_nan(bias);
-      of.grad_a_log[first + r] = one_nan(rate);
+      of.grad_dt_bias[first + r] = px::one_nan(bias);
+      of.grad_a_log[first + r] = px::one_nan(rate);
       x[r] = of.u + row * sizes.width() + sizes.hidden() + m * sizes.head;
       dy[r] = of.grad_y + row * sizes.hidden() + m * sizes.head;
       skip[r] = T(0);
@@ -175,7 +175,7 @@ template <class T, int Group> struct MambaParameters {
         FOX_UNROLL
         for (int r = 0; r < G; ++r)
           skip[r] = px::fma(dy[r][t * sizes.hidden() + p], x[r][t * sizes.width() + p], skip[r]);
-    for (int r = 0; r < G; ++r) of.grad_d[first + r] = one_nan(skip[r]);
+    for (int r = 0; r < G; ++r) of.grad_d[first + r] = px::one_nan(skip[r]);
   }
 };
 

@@ -19,7 +19,7 @@ template <class T, int Group> struct VsnFwd {
     for (int64_t column = 0; column < features && features < block; ++column) logits<G, 1>(first, column);
     softmax_rows_of<G>(gate + first * features, features);
     T scale = static_cast<T>(features);
-    for (int64_t e = first * features; e < (first + G) * features; ++e) out[e] = one_nan(scale * gate[e] * x[e]);
+    for (int64_t e = first * features; e < (first + G) * features; ++e) out[e] = px::one_nan(scale * gate[e] * x[e]);
   }
 
   // The last block overlaps the one before where features are no multiple of it; the same columns get the same bits.
@@ -55,7 +55,7 @@ template <class T, int Group> struct VsnBwd {
     dot_rows_of<G>(gate + begin, grad_logits + begin, features, features, mean);
     for (int r = 0; r < G; ++r)
       for (int64_t e = begin + r * features; e < begin + (r + 1) * features; ++e)
-        grad_logits[e] = one_nan(gate[e] * (grad_logits[e] - mean[r]));
+        grad_logits[e] = px::one_nan(gate[e] * (grad_logits[e] - mean[r]));
   }
 };
 
