@@ -47,7 +47,7 @@ template <class T> struct AttentionPool {
       T factor = weight[t];
       for (int64_t j = begin; j < end; ++j) to[j] = px::fma(factor, e[t * spans.size + j], to[j]);
     }
-    for (int64_t j = begin; j < end; ++j) to[j] = one_nan(to[j]);
+    for (int64_t j = begin; j < end; ++j) to[j] = px::one_nan(to[j]);
   }
 };
 
@@ -79,7 +79,7 @@ template <class T> struct AttentionGradE {
     const T* along = grad_context + row / steps * spans.size;
     T share = alpha[row], score = grad_score[row];
     for (int64_t j = spans.begin(i); j < end; ++j)
-      grad_e[row * spans.size + j] = one_nan(share * along[j] + score * q[j]);
+      grad_e[row * spans.size + j] = px::one_nan(share * along[j] + score * q[j]);
   }
 };
 

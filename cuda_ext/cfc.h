@@ -4,7 +4,8 @@
 #include "row.h"
 
 namespace fox {
-// candidate = tanh((in + rec) + b); decay = exp(-(dt / tau)); h = candidate + (h_prev - candidate) * decay, rounded apart.
+// candidate = tanh((in + rec) + b); decay = exp(-(dt / tau)); h = candidate + (h_prev - candidate) * decay; all rounded
+// apart.
 template <class T> struct CfcFwd {
   const T *drive_in, *drive_rec, *b, *h_prev, *dt, *tau;
   T *candidate, *decay, *h;
@@ -13,11 +14,11 @@ template <class T> struct CfcFwd {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     T seconds = dt[row];
     for (int64_t j = spans.begin(i); j < end; ++j) {
-      T target = one_nan(px::tanh(drive_in[offset + j] + drive_rec[offset + j] + b[j]));
-      T share = one_nan(px::exp(-(seconds / tau[j])));
+      T target = px::one_nan(px::tanh(drive_in[offset + j] + drive_rec[offset + j] + b[j]));
+      T share = px::one_nan(px::exp(-(seconds / tau[j])));
       candidate[offset + j] = target;
       decay[offset + j] = share;
-      h[offset + j] = one_nan(target + (h_prev[offset + j] - target) * share);
+      h[offset + j] = px::one_nan(target + (h_prev[offset + j] - target) * share);
     }
   }
 };
@@ -33,8 +34,8 @@ template <class T> struct CfcBwd {
     for (int64_t j = spans.begin(i); j < end; ++j) {
       int64_t e = offset + j;
       T target = candidate[e], share = decay[e], grad = grad_h[e];
-      grad_drive[e] = one_nan(grad * (T(1) - share) * (T(1) - target * target));
-      grad_tau[e] = one_nan(grad * (h_prev[e] - target) * share * seconds / (tau[j] * tau[j]));
+      grad_drive[e] = px::one_nan(grad * (T(1) - share) * (T(1) - target * target));
+      grad_tau[e] = px::one_nan(grad * (h_prev[e] - target) * share * seconds / (tau[j] * tau[j]));
     }
   }
 };
@@ -72,7 +73,8 @@ std::tuple<Tensor, Tensor> cfc_bwd_as(const Tensor& candidate, const Tensor& dec
   return {grad_drive, grad_tau};
 }
 template <class On>
-std::tuple<Tensor, Tensor> cfc_bwd(Tensor candidate, Tensor decay, Tensor h_prev, Tensor dt, Tensor tau, Tensor grad_h) {
+std::tuple<Tensor, Tensor> cfc_bwd(Tensor candidate, Tensor decay, Tensor h_prev, Tensor dt, Tensor tau,
+                                   Tensor grad_h) {
   FOX_CHECK(candidate.dim() == 2, "candidate must be 2-D");
   return is_double(candidate) ? cfc_bwd_as<On, double>(candidate, decay, h_prev, dt, tau, grad_h)
                               : cfc_bwd_as<On, float>(candidate, decay, h_prev, dt, tau, grad_h);

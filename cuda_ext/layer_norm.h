@@ -26,11 +26,11 @@ template <class T, int Group> struct LayerNormFwd {
     dot_rows_of<G>(s, s, hidden, hidden, square);
     for (int r = 0; r < G; ++r) {
       T scale = T(1) / px::sqrt(square[r] / static_cast<T>(hidden) + T(1e-5));
-      rstd[first + r] = one_nan(scale);
+      rstd[first + r] = px::one_nan(scale);
       for (int64_t j = 0; j < hidden; ++j) {
-        T n = one_nan(s[r * hidden + j] * scale);
+        T n = px::one_nan(s[r * hidden + j] * scale);
         s[r * hidden + j] = n;
-        out[begin + r * hidden + j] = one_nan(gain[j] * n + bias[j]);
+        out[begin + r * hidden + j] = px::one_nan(gain[j] * n + bias[j]);
       }
     }
   }
@@ -58,9 +58,9 @@ template <class T, int Group> struct LayerNormBwd {
       mean[r] = mean[r] / static_cast<T>(hidden);
       along[r] = along[r] / static_cast<T>(hidden);
       for (int64_t e = r * hidden; e < (r + 1) * hidden; ++e)
-        k[e] = one_nan(scale * ((k[e] - mean[r]) - n[e] * along[r]));
+        k[e] = px::one_nan(scale * ((k[e] - mean[r]) - n[e] * along[r]));
     }
-    for (int64_t e = 0; e < G * hidden; ++e) grad_gain[begin + e] = one_nan(grad_out[begin + e] * n[e]);
+    for (int64_t e = 0; e < G * hidden; ++e) grad_gain[begin + e] = px::one_nan(grad_out[begin + e] * n[e]);
   }
 };
 

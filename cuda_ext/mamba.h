@@ -31,7 +31,7 @@ template <class T> struct MambaStep {
   }
 };
 
-// S_t = fma(decay, S_{t-1}, (step * B) * x) with S_{-1} = 0; y = fma(d, x, sum over n ascending of C S_t, a fused chain).
+// S_t = fma(decay, S_{t-1}, (step * B) * x) with S_{-1} = 0; y = fma(d, x, sum over n of C S_t, a fused chain).
 // A row is up to Lanes columns p of one head of one batch row.
 template <class T, int Lanes> struct MambaScan {
   const T *u, *step, *decay, *d;
@@ -47,26 +47,27 @@ template <class T, int Lanes> struct MambaScan {
 
   FOX_HD void scan(int64_t row, int64_t p, int64_t lanes) const {
     int64_t m = row % sizes.heads, first = row / sizes.heads * sizes.steps;
-    T skip = d[m];
-    for (int64_t t = first; t < first + sizes.steps; ++t) {
-      const T *from = u + t * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
-      T seconds = step[t * sizes.heads + m], keep = decay[t * sizes.heads + m], sum[Lanes];
-      T* now = state + (t * sizes.heads + m) * sizes.block() + p;
-      const T* before = now - (t == first ? 0 : sizes.heads * sizes.block());
-      for (int64_t j = 0; j < lanes; ++j) sum[j] = T(0);
-      for (int64_t n = 0; n < sizes.state; ++n) {
-        T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
-        FOX_LANES
-        for (int64_t j = 0; j < lanes; ++j) {
-          T old = t == first ? T(0) : before[n * sizes.head + j];
-          T next = one_nan(px::fma(keep, old, drive * x[j]));
-          now[n * sizes.head + j] = next;
-          sum[j] = px::fma(read, next, sum[j]);
-        }
+    advance<true>(first, m, p, lanes);
+    for (int64_t t = first + 1; t < first + sizes.steps; ++t) advance<false>(t, m, p, lanes);
+  }
+
+  template <bool First> FOX_HD void advance(int64_t t, int64_t m, int64_t p, int64_t lanes) const {
+    const T *from = u + t * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
+    T seconds = step[t * sizes.heads + m], keep = decay[t * sizes.heads + m], skip = d[m], sum[Lanes];
+    T* now = state + (t * sizes.heads + m) * sizes.block() + p;
+    const T* before = now - (First ? 0 : sizes.heads * sizes.block());
+    for (int64_t j = 0; j < lanes; ++j) sum[j] = T(0);
+    for (int64_t n = 0; n < sizes.state; ++n) {
+      T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
+      FOX_LANES
+      for (int64_t j = 0; j < lanes; ++j) {
+        T next = px::one_nan(px::fma(keep, First ? T(0) : before[n * sizes.head + j], drive * x[j]));
+        now[n * sizes.head + j] = next;
+        sum[j] = px::fma(read, next, sum[j]);
       }
-      T* to = y + t * sizes.hidden() + m * sizes.head + p;
-      for (int64_t j = 0; j < lanes; ++j) to[j] = one_nan(px::fma(skip, x[j], sum[j]));
     }
+    T* to = y + t * sizes.hidden() + m * sizes.head + p;
+    for (int64_t j = 0; j < lanes; ++j) to[j] = px::one_nan(px::fma(skip, x[j], sum[j]));
   }
 };
 
@@ -80,7 +81,7 @@ template <class T> struct MambaGate {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     const T* z = u + row * sizes.width();
     for (int64_t j = spans.begin(i); j < end; ++j)
-      gated[offset + j] = one_nan(y[offset + j] * (z[j] * px::sigmoid(z[j])));
+      gated[offset + j] = px::one_nan(y[offset + j] * (z[j] * px::sigmoid(z[j])));
   }
 };
 
@@ -89,6 +90,7 @@ inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t st
   int64_t heads = dt_bias.size(0), rest = u.size(2) - 2 * state - heads;
   FOX_CHECK(heads > 0 && state > 0 && rest > 0 && rest % (2 * heads) == 0, "u must hold 2 H + 2 N + M columns, got ",
             u.size(2));
+  FOX_CHECK(u.size(1) > 0, "u must have steps");
   return {u.size(0), u.size(1), heads, state, rest / (2 * heads)};
 }
 

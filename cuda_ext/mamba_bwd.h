@@ -3,20 +3,27 @@
 #include "mamba.h"
 
 namespace fox {
+// What the passes below share. Scratch: step, decay, log_terms [B,T,M]; grad_y [B,T,M,P]; grad_state [B,M,N,P];
+// of each column p, before the sums over p: b, c [B,T,N,P] and r, a [B,T,M,P].
+template <class T> struct MambaBuffers {
+  const T *u, *state, *y, *dt_bias, *a_log, *d, *grad_gated;
+  T *grad_u, *grad_dt_bias, *grad_a_log, *grad_d;
+  T *step, *decay, *log_terms, *grad_y, *grad_state, *b, *c, *r, *a;
+  MambaSizes sizes;
+};
+
 // s = sigmoid(z): dy = dgated * (z * s); dz = ((dgated * y) * s) * (1 + z * (1 - s)).
 template <class T> struct MambaGateBwd {
-  const T *u, *y, *grad_gated;
-  T *grad_y, *grad_u;
-  MambaSizes sizes;
+  MambaBuffers<T> of;
   Spans spans;
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
-    const T* z = u + row * sizes.width();
-    T* grad_z = grad_u + row * sizes.width();
+    const T* z = of.u + row * of.sizes.width();
+    T* grad_z = of.grad_u + row * of.sizes.width();
     for (int64_t j = spans.begin(i); j < end; ++j) {
-      T s = px::sigmoid(z[j]), grad = grad_gated[offset + j];
-      grad_y[offset + j] = grad * (z[j] * s);
-      grad_z[j] = one_nan(grad * y[offset + j] * s * (T(1) + z[j] * (T(1) - s)));
+      T s = px::sigmoid(z[j]), grad = of.grad_gated[offset + j];
+      of.grad_y[offset + j] = grad * (z[j] * s);
+      grad_z[j] = px::one_nan(grad * of.y[offset + j] * s * (T(1) + z[j] * (T(1) - s)));
     }
   }
 };
@@ -26,9 +33,7 @@ template <class T> struct MambaGateBwd {
 // a[m,p] = sum over n of G S_{t-1}; dx = step * r + d * dy, rounded apart; G = decay * G.
 // A row is up to Lanes columns p of one batch row.
 template <class T, int Lanes> struct MambaScanBwd {
-  const T *u, *state, *step, *decay, *d, *grad_y;
-  T *grad_state, *b_columns, *c_columns, *r_columns, *a_columns, *grad_u;
-  MambaSizes sizes;
+  MambaBuffers<T> of;
   Spans spans;
 
   FOX_HD void operator()(int64_t i) const {
@@ -38,27 +43,32 @@ template <class T, int Lanes> struct MambaScanBwd {
   }
 
   FOX_HD void scan(int64_t row, int64_t p, int64_t lanes) const {
-    T* carried = grad_state + row * sizes.heads * sizes.block() + p;
-    for (int64_t n = 0; n < sizes.heads * sizes.state; ++n)
-      for (int64_t j = 0; j < lanes; ++j) carried[n * sizes.head + j] = T(0);
-    for (int64_t t = (row + 1) * sizes.steps - 1; t >= row * sizes.steps; --t) {
-      for (int64_t n = 0; n < sizes.state; ++n)
-        for (int64_t j = 0; j < lanes; ++j) {
-          b_columns[t * sizes.block() + n * sizes.head + p + j] = T(0);
-          c_columns[t * sizes.block() + n * sizes.head + p + j] = T(0);
-        }
-      for (int64_t m = 0; m < sizes.heads; ++m)
-        head(t, m, p, lanes, t == row * sizes.steps, carried + m * sizes.block());
+    int64_t block = of.sizes.block(), first = row * of.sizes.steps;
+    T* carried = of.grad_state + row * of.sizes.heads * block + p;
+    clear(carried, of.sizes.heads * of.sizes.state, lanes);
+    for (int64_t t = first + of.sizes.steps - 1; t >= first; --t) {
+      clear(of.b + t * block + p, of.sizes.state, lanes);
+      clear(of.c + t * block + p, of.sizes.state, lanes);
+      for (int64_t m = 0; m < of.sizes.heads; ++m)
+        t == first ? head<true>(t, m, p, lanes, carried + m * block) : head<false>(t, m, p, lanes, carried + m * block);
     }
   }
 
-  FOX_HD void head(int64_t t, int64_t m, int64_t p, int64_t lanes, bool first, T* carried) const {
+  FOX_HD void clear(T* to, int64_t count, int64_t lanes) const {
+    for (int64_t n = 0; n < count; ++n) {
+      FOX_LANES
+      for (int64_t j = 0; j < lanes; ++j) to[n * of.sizes.head + j] = T(0);
+    }
+  }
+
+  template <bool First> FOX_HD void head(int64_t t, int64_t m, int64_t p, int64_t lanes, T* carried) const {
+    const MambaSizes& sizes = of.sizes;
     int64_t column = m * sizes.head + p, at = t * sizes.heads + m;
-    const T *from = u + t * sizes.width(), *x = from + sizes.hidden() + column;
-    const T *dy = grad_y + t * sizes.hidden() + column, *now = state + at * sizes.block() + p;
-    const T* before = now - (first ? 0 : sizes.heads * sizes.block());
-    T *b_sum = b_columns + t * sizes.block() + p, *c_sum = c_columns + t * sizes.block() + p;
-    T keep = decay[at], seconds = step[at], r[Lanes], a[Lanes], drive[Lanes];
+    const T *from = of.u + t * sizes.width(), *x = from + sizes.hidden() + column;
+    const T *dy = of.grad_y + t * sizes.hidden() + column, *now = of.state + at * sizes.block() + p;
+    const T* before = now - (First ? 0 : sizes.heads * sizes.block());
+    T *b = of.b + t * sizes.block() + p, *c = of.c + t * sizes.block() + p;
+    T keep = of.decay[at], seconds = of.step[at], r[Lanes], a[Lanes], drive[Lanes];
     for (int64_t j = 0; j < lanes; ++j) {
       r[j] = T(0);
       a[j] = T(0);
@@ -70,37 +80,37 @@ template <class T, int Lanes> struct MambaScanBwd {
       for (int64_t j = 0; j < lanes; ++j) {
         int64_t e = n * sizes.head + j;
         T grad = px::fma(read, dy[j], carried[e]);
-        c_sum[e] = px::fma(now[e], dy[j], c_sum[e]);
-        b_sum[e] = px::fma(grad, drive[j], b_sum[e]);
+        c[e] = px::fma(now[e], dy[j], c[e]);
+        b[e] = px::fma(grad, drive[j], b[e]);
         r[j] = px::fma(grad, write, r[j]);
-        a[j] = px::fma(grad, first ? T(0) : before[e], a[j]);
+        a[j] = px::fma(grad, First ? T(0) : before[e], a[j]);
         carried[e] = keep * grad;
       }
     }
-    T* grad_x = grad_u + t * sizes.width() + sizes.hidden() + column;
+    T* grad_x = of.grad_u + t * sizes.width() + sizes.hidden() + column;
     for (int64_t j = 0; j < lanes; ++j) {
-      r_columns[at * sizes.head + p + j] = r[j];
-      a_columns[at * sizes.head + p + j] = a[j];
-      grad_x[j] = one_nan(seconds * r[j] + d[m] * dy[j]);
+      of.r[at * sizes.head + p + j] = r[j];
+      of.a[at * sizes.head + p + j] = a[j];
+      grad_x[j] = px::one_nan(seconds * r[j] + of.d[m] * dy[j]);
     }
   }
 };
 
 // dB[n] and dC[n]: their columns summed over p ascending.
 template <class T, int Group> struct MambaJoin {
-  const T *b_columns, *c_columns;
-  T* grad_u;
-  int64_t count;
-  MambaSizes sizes;
-  FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
+  MambaBuffers<T> of;
+  FOX_HD void operator()(int64_t i) const {
+    grouped<Group>(*this, i, of.sizes.batch * of.sizes.steps * of.sizes.state);
+  }
   template <int G> FOX_HD void rows(int64_t first) const {
+    const MambaSizes& sizes = of.sizes;
     T b[G], c[G];
-    sum_rows_of<G>(b_columns + first * sizes.head, sizes.head, b);
-    sum_rows_of<G>(c_columns + first * sizes.head, sizes.head, c);
+    sum_rows_of<G>(of.b + first * sizes.head, sizes.head, b);
+    sum_rows_of<G>(of.c + first * sizes.head, sizes.head, c);
     for (int r = 0; r < G; ++r) {
-      T* to = grad_u + (first + r) / sizes.state * sizes.width() + (first + r) % sizes.state;
-      to[sizes.b()] = one_nan(b[r]);
-      to[sizes.c()] = one_nan(c[r]);
+      T* to = of.grad_u + (first + r) / sizes.state * sizes.width() + (first + r) % sizes.state;
+      to[sizes.b()] = px::one_nan(b[r]);
+      to[sizes.c()] = px::one_nan(c[r]);
     }
   }
 };
@@ -108,52 +118,78 @@ template <class T, int Group> struct MambaJoin {
 // da = sum over p ascending of a; s = (da * decay) * exp(a_log); dstep = (sum over p of r x, a fused chain) - s;
 // ddelta = dstep * sigmoid(delta + dt_bias); log_terms = s * step.
 template <class T, int Group> struct MambaStepBwd {
-  const T *u, *dt_bias, *a_log, *step, *decay, *r_columns, *a_columns;
-  T *grad_u, *log_terms;
-  int64_t count;
-  MambaSizes sizes;
-  FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
+  MambaBuffers<T> of;
+  FOX_HD void operator()(int64_t i) const {
+    grouped<Group>(*this, i, of.sizes.batch * of.sizes.steps * of.sizes.heads);
+  }
   template <int G> FOX_HD void rows(int64_t first) const {
+    const MambaSizes& sizes = of.sizes;
     T da[G], along[G], shifted[G], rate[G];
-    sum_rows_of<G>(a_columns + first * sizes.head, sizes.head, da);
+    const T* x[G];
+    T* grad[G];
+    sum_rows_of<G>(of.a + first * sizes.head, sizes.head, da);
     for (int r = 0; r < G; ++r) {
-      int64_t row = (first + r) / sizes.heads, m = (first + r) % sizes.heads;
-      const T *from = u + row * sizes.width(), *x = from + sizes.hidden() + m * sizes.head;
-      dot_rows_of<1>(r_columns + (first + r) * sizes.head, x, 0, sizes.head, along + r);
-      shifted[r] = from[sizes.delta() + m] + dt_bias[m];
-      rate[r] = a_log[m];
+      int64_t m = (first + r) % sizes.heads, row = (first + r) / sizes.heads * sizes.width();
+      const T* from = of.u + row;
+      grad[r] = of.grad_u + row + sizes.delta() + m;
+      x[r] = from + sizes.hidden() + m * sizes.head;
+      shifted[r] = from[sizes.delta() + m] + of.dt_bias[m];
+      rate[r] = of.a_log[m];
+      along[r] = T(0);
     }
+    for (int64_t p = 0; p < sizes.head; ++p)
+      FOX_UNROLL
+      for (int r = 0; r < G; ++r) along[r] = px::fma(of.r[(first + r) * sizes.head + p], x[r][p], along[r]);
     for (int r = 0; r < G; ++r) {
-      T s = da[r] * decay[first + r] * px::exp(rate[r]);
-      log_terms[first + r] = s * step[first + r];
-      shifted[r] = one_nan((along[r] - s) * px::sigmoid(shifted[r]));
+      T s = da[r] * of.decay[first + r] * px::exp(rate[r]);
+      of.log_terms[first + r] = s * of.step[first + r];
+      shifted[r] = px::one_nan((along[r] - s) * px::sigmoid(shifted[r]));
     }
-    for (int r = 0; r < G; ++r)
-      grad_u[(first + r) / sizes.heads * sizes.width() + sizes.delta() + (first + r) % sizes.heads] = shifted[r];
+    for (int r = 0; r < G; ++r) *grad[r] = shifted[r];
   }
 };
 
 // Of one head of one batch row: d dt_bias = sum of ddelta, t ascending; d a_log = 0 - log_terms, from t = T-1 down;
 // dd = sum of dy x, a fused chain, t ascending and p inside t.
-template <class T> struct MambaParameters {
-  const T *u, *grad_u, *grad_y, *log_terms;
-  T *grad_dt_bias, *grad_a_log, *grad_d;
-  MambaSizes sizes;
-  FOX_HD void operator()(int64_t i) const {
-    int64_t m = i % sizes.heads, first = i / sizes.heads * sizes.steps, last = first + sizes.steps - 1;
-    T bias = T(0), rate = T(0), skip = T(0);
-    for (int64_t t = first; t <= last; ++t) {
-      bias = bias + grad_u[t * sizes.width() + sizes.delta() + m];
-      const T *x = u + t * sizes.width() + sizes.hidden() + m * sizes.head;
-      const T *dy = grad_y + t * sizes.hidden() + m * sizes.head;
-      for (int64_t p = 0; p < sizes.head; ++p) skip = px::fma(dy[p], x[p], skip);
+template <class T, int Group> struct MambaParameters {
+  MambaBuffers<T> of;
+  FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, of.sizes.batch * of.sizes.heads); }
+  template <int G> FOX_HD void rows(int64_t first) const {
+    const MambaSizes& sizes = of.sizes;
+    T skip[G];
+    const T *x[G], *dy[G];
+    for (int r = 0; r < G; ++r) {
+      int64_t row = (first + r) / sizes.heads * sizes.steps, m = (first + r) % sizes.heads;
+      T bias = T(0), rate = T(0);
+      for (int64_t t = row; t < row + sizes.steps; ++t)
+        bias = bias + of.grad_u[t * sizes.width() + sizes.delta() + m];
+      for (int64_t t = row + sizes.steps - 1; t >= row; --t) rate = rate - of.log_terms[t * sizes.heads + m];
+      of.grad_dt_bias[first + r] = px::one_nan(bias);
+      of.grad_a_log[first + r] = px::one_nan(rate);
+      x[r] = of.u + row * sizes.width() + sizes.hidden() + m * sizes.head;
+      dy[r] = of.grad_y + row * sizes.hidden() + m * sizes.head;
+      skip[r] = T(0);
     }
-    for (int64_t t = last; t >= first; --t) rate = rate - log_terms[t * sizes.heads + m];
-    grad_dt_bias[i] = one_nan(bias);
-    grad_a_log[i] = one_nan(rate);
-    grad_d[i] = one_nan(skip);
+    for (int64_t t = 0; t < sizes.steps; ++t)
+      for (int64_t p = 0; p < sizes.head; ++p)
+        FOX_UNROLL
+        for (int r = 0; r < G; ++r)
+          skip[r] = px::fma(dy[r][t * sizes.hidden() + p], x[r][t * sizes.width() + p], skip[r]);
+    for (int r = 0; r < G; ++r) of.grad_d[first + r] = px::one_nan(skip[r]);
   }
 };
+
+template <class On, class T> void mamba_bwd_passes(const Tensor& like, const MambaBuffers<T>& of) {
+  const MambaSizes& s = of.sizes;
+  int64_t rows = s.batch * s.steps;
+  Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
+  On::rows(like, rows * heads.per_row(), 128, MambaStep<T>{of.u, of.dt_bias, of.a_log, of.step, of.decay, s, heads});
+  On::rows(like, rows * channels.per_row(), 64, MambaGateBwd<T>{of, channels});
+  On::rows(like, s.batch * columns.per_row(), 2, MambaScanBwd<T, On::lanes>{of, columns});
+  On::rows(like, groups<On>(rows * s.state), 256, MambaJoin<T, On::group>{of});
+  On::rows(like, groups<On>(rows * s.heads), 256, MambaStepBwd<T, On::group>{of});
+  On::rows(like, groups<On>(s.batch * s.heads), 16, MambaParameters<T, On::group>{of});
+}
 
 template <class On, class T>
 std::tuple<Tensor, Tensor, Tensor, Tensor> mamba_bwd_as(const Tensor& u, const Tensor& state, const Tensor& y,
@@ -161,35 +197,20 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> mamba_bwd_as(const Tensor& u, const T
                                                         const Tensor& grad_gated) {
   FOX_CHECK(state.dim() == 5, "state must be 5-D");
   MambaSizes s = mamba_sizes(u, dt_bias, state.size(3));
-  int64_t rows = s.batch * s.steps;
-  auto scratch = [&](int64_t size) { return make<T>(u, {size}); };
+  int64_t steps = s.batch * s.steps * s.heads, columns = steps * s.head, blocks = s.batch * s.steps * s.block();
   Tensor grad_u = make<T>(u, {s.batch, s.steps, s.width()}), grad_dt_bias = make<T>(u, {s.batch, s.heads});
   Tensor grad_a_log = make<T>(u, {s.batch, s.heads}), grad_d = make<T>(u, {s.batch, s.heads});
-  Tensor step = scratch(rows * s.heads), decay = scratch(rows * s.heads), log_terms = scratch(rows * s.heads);
-  Tensor grad_y = scratch(rows * s.hidden()), grad_state = scratch(s.batch * s.heads * s.block());
-  Tensor b = scratch(rows * s.block()), c = scratch(rows * s.block());
-  Tensor r = scratch(rows * s.hidden()), a = scratch(rows * s.hidden());
-  const T *from = in<T>(u, "u", {s.batch, s.steps, s.width()}), *bias = in<T>(dt_bias, "dt_bias", {s.heads});
-  const T *rate = in<T>(a_log, "a_log", {s.heads}), *skip = in<T>(d, "d", {s.heads});
-  const T* states = in<T>(state, "state", {s.batch, s.steps, s.heads, s.state, s.head});
-  Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
-  On::rows(u, rows * heads.per_row(), 128, MambaStep<T>{from, bias, rate, out<T>(step), out<T>(decay), s, heads});
-  On::rows(u, rows * channels.per_row(), 64,
-           MambaGateBwd<T>{from, in<T>(y, "y", {s.batch, s.steps, s.hidden()}),
-                           in<T>(grad_gated, "grad_gated", {s.batch, s.steps, s.hidden()}), out<T>(grad_y),
-                           out<T>(grad_u), s, channels});
-  On::rows(u, s.batch * columns.per_row(), 2,
-           MambaScanBwd<T, On::lanes>{from, states, out<T>(step), out<T>(decay), skip, out<T>(grad_y),
-                                      out<T>(grad_state), out<T>(b), out<T>(c), out<T>(r), out<T>(a), out<T>(grad_u),
-                                      s, columns});
-  On::rows(u, groups<On>(rows * s.state), 256,
-           MambaJoin<T, On::group>{out<T>(b), out<T>(c), out<T>(grad_u), rows * s.state, s});
-  On::rows(u, groups<On>(rows * s.heads), 256,
-           MambaStepBwd<T, On::group>{from, bias, rate, out<T>(step), out<T>(decay), out<T>(r), out<T>(a),
-                                      out<T>(grad_u), out<T>(log_terms), rows * s.heads, s});
-  On::rows(u, s.batch * s.heads, 64,
-           MambaParameters<T>{from, out<T>(grad_u), out<T>(grad_y), out<T>(log_terms), out<T>(grad_dt_bias),
-                              out<T>(grad_a_log), out<T>(grad_d), s});
+  Tensor step = make<T>(u, {steps}), decay = make<T>(u, {steps}), log_terms = make<T>(u, {steps});
+  Tensor grad_y = make<T>(u, {columns}), grad_state = make<T>(u, {s.batch * s.heads * s.block()});
+  Tensor b = make<T>(u, {blocks}), c = make<T>(u, {blocks}), r = make<T>(u, {columns}), a = make<T>(u, {columns});
+  mamba_bwd_passes<On, T>(
+      u, {in<T>(u, "u", {s.batch, s.steps, s.width()}),
+          in<T>(state, "state", {s.batch, s.steps, s.heads, s.state, s.head}),
+          in<T>(y, "y", {s.batch, s.steps, s.hidden()}), in<T>(dt_bias, "dt_bias", {s.heads}),
+          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}),
+          in<T>(grad_gated, "grad_gated", {s.batch, s.steps, s.hidden()}), out<T>(grad_u), out<T>(grad_dt_bias),
+          out<T>(grad_a_log), out<T>(grad_d), out<T>(step), out<T>(decay), out<T>(log_terms), out<T>(grad_y),
+          out<T>(grad_state), out<T>(b), out<T>(c), out<T>(r), out<T>(a), s});
   return {grad_u, grad_dt_bias, grad_a_log, grad_d};
 }
 template <class On>

@@ -1,9 +1,9 @@
-// What the encoder's rows share: one NaN, spans of a row, and sums and softmax of several rows side by side.
+// What the encoder's rows share: spans of a row, and sums and softmax of several rows side by side.
 #pragma once
 #include "check.h"
 #include "portable.h"
 
-// What g++ is told of the loop below: unroll it eight times; its turns do not depend on one another. nvcc knows neither.
+// What g++ is told of the loop below: unroll it eight times; its turns do not depend on one another.
 #ifdef __CUDACC__
 #define FOX_UNROLL
 #define FOX_LANES
@@ -13,10 +13,6 @@
 #endif
 
 namespace fox {
-// x86 and GPUs write NaN with different bits; every result that is NaN gets the same ones.
-FOX_HD float one_nan(float x) { return x == x ? x : px::from_bits(0x7FC00000u); }
-FOX_HD double one_nan(double x) { return x; }
-
 // Rows of `size` elements cut into spans: whole rows for a processor's vectors, single elements for a GPU's threads.
 struct Spans {
   int64_t size, span;
@@ -62,6 +58,6 @@ template <int G, class T> FOX_HD void softmax_rows_of(T* x, int64_t n) {
     for (int64_t j = 0; j < n; ++j) x[r * n + j] = px::exp(x[r * n + j] - top[r]);
   sum_rows_of<G>(x, n, sum);
   for (int r = 0; r < G; ++r)
-    for (int64_t j = 0; j < n; ++j) x[r * n + j] = one_nan(x[r * n + j] / sum[r]);
+    for (int64_t j = 0; j < n; ++j) x[r * n + j] = px::one_nan(x[r * n + j] / sum[r]);
 }
 }  // namespace fox

@@ -9,19 +9,20 @@ template <class T, int Group> struct VsnFwd {
   const T *x, *w, *b;
   T *gate, *out;
   int64_t count, features;
-  static constexpr int block = 8;
+  static constexpr int block = 16;
 
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
 
   template <int G> FOX_HD void rows(int64_t first) const {
-    int64_t column = 0;
-    for (; column + block <= features; column += block) logits<G, block>(first, column);
-    for (; column < features; ++column) logits<G, 1>(first, column);
+    for (int64_t column = 0; column < features && features >= block; column += block)
+      logits<G, block>(first, column < features - block ? column : features - block);
+    for (int64_t column = 0; column < features && features < block; ++column) logits<G, 1>(first, column);
     softmax_rows_of<G>(gate + first * features, features);
     T scale = static_cast<T>(features);
-    for (int64_t e = first * features; e < (first + G) * features; ++e) out[e] = one_nan(scale * gate[e] * x[e]);
+    for (int64_t e = first * features; e < (first + G) * features; ++e) out[e] = px::one_nan(scale * gate[e] * x[e]);
   }
 
+  // The last block overlaps the one before where features are no multiple of it; the same columns get the same bits.
   template <int G, int Width> FOX_HD void logits(int64_t first, int64_t column) const {
     T sum[G][Width];
     for (int r = 0; r < G; ++r)
@@ -54,7 +55,7 @@ template <class T, int Group> struct VsnBwd {
     dot_rows_of<G>(gate + begin, grad_logits + begin, features, features, mean);
     for (int r = 0; r < G; ++r)
       for (int64_t e = begin + r * features; e < begin + (r + 1) * features; ++e)
-        grad_logits[e] = one_nan(gate[e] * (grad_logits[e] - mean[r]));
+        grad_logits[e] = px::one_nan(gate[e] * (grad_logits[e] - mean[r]));
   }
 };
 

@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def vsn_fwd(x_BTF: Tensor, w_FF: Tensor, b_F: Tensor) -> tuple[Tensor, Tensor]:
+def vsn(x_BTF: Tensor, w_FF: Tensor, b_F: Tensor) -> tuple[Tensor, Tensor]:
     """The gate and F * gate * x in float64."""
     x = x_BTF.double()
     gate = torch.softmax(x @ w_FF.double() + b_F.double(), -1)
     return gate, x.shape[-1] * gate * x
 
 
-def mamba_fwd(
+def mamba(
     u_BTU: Tensor, dt_bias_M: Tensor, a_log_M: Tensor, d_M: Tensor, state_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The states, what they give and that gated, in float64, by the chunk's closed form: no recurrence.
@@ -41,7 +41,7 @@ def mamba_fwd(
     return state, y, y * functional.silu(z)
 
 
-def layer_norm_fwd(x_RH: Tensor, residual_RH: Tensor, gain_H: Tensor, bias_H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def layer_norm(x_RH: Tensor, residual_RH: Tensor, gain_H: Tensor, bias_H: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Torch's layer norm of the sum in float64, its normalised rows and their 1 / std."""
     total = x_RH.double() + residual_RH.double()
     shape = total.shape[-1:]
@@ -50,14 +50,14 @@ def layer_norm_fwd(x_RH: Tensor, residual_RH: Tensor, gain_H: Tensor, bias_H: Te
     return out, functional.layer_norm(total, shape, eps=1e-5), rstd
 
 
-def attention_fwd(e_BTH: Tensor, q_H: Tensor) -> tuple[Tensor, Tensor]:
+def attention(e_BTH: Tensor, q_H: Tensor) -> tuple[Tensor, Tensor]:
     """The weights of the window's steps and their weighted sum in float64."""
     e = e_BTH.double()
     alpha = torch.softmax(e @ q_H.double() / math.sqrt(e.shape[-1]), 1)
     return alpha, torch.einsum("bt,bth->bh", alpha, e)
 
 
-def cfc_fwd(
+def cfc(
     drive_in_BH: Tensor, drive_rec_BH: Tensor, b_H: Tensor, h_prev_BH: Tensor, dt_B: Tensor, tau_H: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The candidate, the decay and the state in float64."""
@@ -78,11 +78,11 @@ def encoder(weights: Mapping[str, Tensor], x_BTF: Tensor, h_prev_BH: Tensor, dt_
         state_size: N of both mixers.
     """
     w = {name: value.double() for name, value in weights.items()}
-    e = vsn_fwd(x_BTF, w["vsn_w"], w["vsn_b"])[1] @ w["in_w"] + w["in_b"]
+    e = vsn(x_BTF, w["vsn_w"], w["vsn_b"])[1] @ w["in_w"] + w["in_b"]
     for k in "ab":
         bias, rate, skip = (w[f"m{k}_{part}"] for part in ("dtb", "alog", "d"))
-        mixed = mamba_fwd(e @ w[f"m{k}_u"], bias, rate, skip, state_size)[2] @ w[f"m{k}_o"]
-        e = layer_norm_fwd(e, mixed, w[f"ln_{k}_gain"], w[f"ln_{k}_bias"])[0]
-    context = attention_fwd(e, w["attn_q"])[1]
+        mixed = mamba(e @ w[f"m{k}_u"], bias, rate, skip, state_size)[2] @ w[f"m{k}_o"]
+        e = layer_norm(e, mixed, w[f"ln_{k}_gain"], w[f"ln_{k}_bias"])[0]
+    context = attention(e, w["attn_q"])[1]
     h = h_prev_BH.double()
-    return cfc_fwd(context @ w["cfc_w_in"], h @ w["cfc_w_rec"], w["cfc_b"], h, dt_B, w["cfc_tau"])[2]
+    return cfc(context @ w["cfc_w_in"], h @ w["cfc_w_rec"], w["cfc_b"], h, dt_B, w["cfc_tau"])[2]

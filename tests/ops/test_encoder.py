@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -45,7 +46,7 @@ def gradients(call, inputs, name: str) -> tuple[Tensor, ...]:
 @of_each_op
 def test_results_agree_with_float64(name, shape, device):
     inputs = arguments(name, shape, device)
-    for got, want in zip(FORWARD[name](*inputs), getattr(reference, f"{name}_fwd")(*inputs), strict=True):
+    for got, want in zip(FORWARD[name](*inputs), getattr(reference, name)(*inputs), strict=True):
         assert_close(got, want, rtol=4e-6)
 
 
@@ -55,7 +56,7 @@ def test_results_agree_with_float64(name, shape, device):
 def test_hand_written_gradients_agree_with_autograd_of_the_reference(name, shape, device):
     inputs = arguments(name, shape, device)
     got = gradients(FORWARD[name], inputs, name)
-    for mine, theirs in zip(got, gradients(getattr(reference, f"{name}_fwd"), inputs, name), strict=True):
+    for mine, theirs in zip(got, gradients(getattr(reference, name), inputs, name), strict=True):
         assert_close(mine, theirs, rtol=1e-5)
 
 
@@ -206,3 +207,15 @@ def test_the_second_net_holds_below_python(name):
                 cut = [*inputs[:i], x[..., :-1].contiguous(), *inputs[i + 1 :]]
                 with pytest.raises(RuntimeError, match="must"):
                     getattr(torch.ops.foxflow, f"{name}_{step}")(*cut)
+
+
+@on_each_device
+def test_no_rows_give_no_rows_and_an_empty_window_is_refused(device):
+    for name, call in FORWARD.items():
+        empty = call(*arguments(name, replace(TINY, B=0), device))
+        assert all(x.shape[0] == 0 for x in empty)
+    for name in ("mamba", "attention"):
+        with pytest.raises(RuntimeError, match="must have steps"):
+            FORWARD[name](*arguments(name, replace(TINY, T=0), device))
+    with pytest.raises(RuntimeError, match="must have features"):
+        FORWARD["vsn"](*arguments("vsn", replace(TINY, F=0), device))

@@ -103,10 +103,11 @@ def backward(w: dict[str, Tensor], a: dict[str, Tensor], grad_h: Tensor, s: Shap
 @on_each_device
 @pytest.mark.parametrize(
     ("shape", "bound"),
-    [(DEFAULT, 1e-5), (TINY, 1e-5), (replace(TINY, B=40, dtype=torch.float64), 1e-10)],
+    [(DEFAULT, 2e-5), (TINY, 1e-5), (replace(TINY, B=40, dtype=torch.float64), 1e-10)],
     ids=["default", "tiny", "float64"],
 )
 def test_every_gradient_of_the_trunk_agrees_with_autograd(shape, bound, device):
+    """At full size torch's own float32 autograd is 1.1e-5 off on these inputs, hence the wider bound there."""
     w, (x, h_prev, dt, grad) = trunk(shape, device), observed(shape, device)
     activations = forward(w, x, h_prev, dt, shape)
     leaves = {name: value.double().requires_grad_() for name, value in w.items()}
