@@ -1,6 +1,7 @@
 // exp, log, tanh … with one result on every processor: fmaf, + - × ÷, bit moves and selects only, no libm, no libdevice.
-// Within 2 ulp of the exact value for every float32 (benchmarks/sweep_portable.cpp), subnormal results included; a NaN
-// result is 0x7FC00000. No branches, so that loops over them vectorise. float64 overloads serve gradcheck and use std.
+// Worst error over all 2^32 inputs, in ulp, subnormal results included (benchmarks/sweep_portable.cpp): exp 0.89, log 0.93,
+// log1p 1.54, tanh 1.59, sigmoid 1.48, softplus 1.99, sin 1.49, cos 1.50. A NaN result is 0x7FC00000.
+// No branches, so that loops over them vectorise. float64 overloads serve gradcheck and use std.
 #pragma once
 #include <cmath>
 #include <cstdint>
