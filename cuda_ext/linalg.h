@@ -14,25 +14,33 @@ template <class T> struct Product {
   FOX_HD int64_t depth(int64_t chunk) const { return k < total_k - chunk * k ? k : total_k - chunk * k; }
 };
 
-// One column of one chunk of rows: ascending.
-template <class T> struct SumRows {
+// Up to Lanes columns of one chunk of rows: each ascending from +0.
+template <class T, int Lanes> struct SumRows {
   const T* a;
   T* out;
-  int64_t rows, columns, chunk_rows;
+  int64_t rows, columns, chunk_rows, blocks;
   FOX_HD void operator()(int64_t i) const {
-    int64_t chunk = i / columns, column = i % columns, begin = chunk * chunk_rows;
+    int64_t chunk = i / blocks, first = i % blocks * Lanes, begin = chunk * chunk_rows;
     int64_t end = begin + chunk_rows < rows ? begin + chunk_rows : rows;
-    T sum = T(0);
-    for (int64_t r = begin; r < end; ++r) sum = sum + a[r * columns + column];
-    out[i] = sum;
+    if (first + Lanes <= columns) return sum(chunk, first, begin, end, Lanes);
+    sum(chunk, first, begin, end, columns - first);
+  }
+  FOX_HD void sum(int64_t chunk, int64_t first, int64_t begin, int64_t end, int64_t lanes) const {
+    T total[Lanes];
+    for (int64_t j = 0; j < lanes; ++j) total[j] = T(0);
+    for (int64_t r = begin; r < end; ++r)
+      for (int64_t j = 0; j < lanes; ++j) total[j] = total[j] + a[r * columns + first + j];
+    for (int64_t j = 0; j < lanes; ++j) out[chunk * columns + first + j] = total[j];
   }
 };
 
 template <class On, class T> Tensor sum_rows_as(const Tensor& a, int64_t chunk_rows) {
+  constexpr int lanes = On::sum_lanes;
   int64_t rows = a.size(0), columns = a.size(1), chunks = (rows + chunk_rows - 1) / chunk_rows;
+  int64_t blocks = (columns + lanes - 1) / lanes;
   Tensor result = make<T>(a, {chunks, columns});
-  On::rows(a, chunks * columns, 64,
-           SumRows<T>{in<T>(a, "a", {rows, columns}), out<T>(result), rows, columns, chunk_rows});
+  On::rows(a, chunks * blocks, 1 + 16384 / (lanes * (chunk_rows < rows ? chunk_rows : rows + 1)),
+           SumRows<T, lanes>{in<T>(a, "a", {rows, columns}), out<T>(result), rows, columns, chunk_rows, blocks});
   return result;
 }
 template <class On> Tensor sum_rows(Tensor a, int64_t chunk_rows) {

@@ -57,6 +57,7 @@ template <class T> struct Tile {  // tile_rows rows of one chunk, all panels
 };
 
 struct Linalg : Cpu {
+  static constexpr int sum_lanes = 64;
   template <class T> static void product(const Tensor& like, Product<T> p) {
     int64_t panel_count = (p.n + panel_columns - 1) / panel_columns, row_tiles = (p.m + tile_rows - 1) / tile_rows;
     Tensor panels = make<T>(like, {p.chunks * panel_count * p.k * panel_columns});

@@ -37,6 +37,7 @@ template <class T> __global__ void __launch_bounds__(side* side) product_kernel(
 }
 
 struct Linalg : Cuda {
+  static constexpr int sum_lanes = 1;
   template <class T> static void product(const Tensor& like, Product<T> p) {
     if (p.chunks * p.m * p.n == 0) return;
     torch::stable::accelerator::DeviceGuard guard(like.get_device_index());

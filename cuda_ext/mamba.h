@@ -32,10 +32,11 @@ template <class T> struct MambaStep {
 };
 
 // S_t = fma(decay, S_{t-1}, (step * B) * x) with S_{-1} = 0; y = fma(d, x, sum over n of C S_t, a fused chain).
-// A row is up to Lanes columns p of one head of one batch row.
+// A row is up to Lanes columns p of one head of one batch row. `kept` states are kept: all of the window or the last.
 template <class T, int Lanes> struct MambaScan {
   const T *u, *step, *decay, *d;
   T *state, *y;
+  int64_t kept;
   MambaSizes sizes;
   Spans spans;
 
@@ -54,8 +55,8 @@ template <class T, int Lanes> struct MambaScan {
   template <bool First> FOX_HD void advance(int64_t t, int64_t m, int64_t p, int64_t lanes) const {
     const T *from = u + t * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
     T seconds = step[t * sizes.heads + m], keep = decay[t * sizes.heads + m], skip = d[m], sum[Lanes];
-    T* now = state + (t * sizes.heads + m) * sizes.block() + p;
-    const T* before = now - (First ? 0 : sizes.heads * sizes.block());
+    T* now = state + ((kept == 1 ? t / sizes.steps : t) * sizes.heads + m) * sizes.block() + p;
+    const T* before = now - (First || kept == 1 ? 0 : sizes.heads * sizes.block());
     for (int64_t j = 0; j < lanes; ++j) sum[j] = T(0);
     for (int64_t n = 0; n < sizes.state; ++n) {
       T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
@@ -96,10 +97,10 @@ inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t st
 
 template <class On, class T>
 std::tuple<Tensor, Tensor, Tensor> mamba_fwd_as(const Tensor& u, const Tensor& dt_bias, const Tensor& a_log,
-                                                const Tensor& d, int64_t state_size) {
+                                                const Tensor& d, int64_t state_size, bool keep_state) {
   MambaSizes s = mamba_sizes(u, dt_bias, state_size);
-  int64_t rows = s.batch * s.steps;
-  Tensor state = make<T>(u, {s.batch, s.steps, s.heads, s.state, s.head});
+  int64_t rows = s.batch * s.steps, kept = keep_state ? s.steps : 1;
+  Tensor state = make<T>(u, {s.batch, kept, s.heads, s.state, s.head});
   Tensor y = make<T>(u, {s.batch, s.steps, s.hidden()}), gated = make<T>(u, {s.batch, s.steps, s.hidden()});
   Tensor step = make<T>(u, {rows, s.heads}), decay = make<T>(u, {rows, s.heads});
   const T* from = in<T>(u, "u", {s.batch, s.steps, s.width()});
@@ -109,13 +110,14 @@ std::tuple<Tensor, Tensor, Tensor> mamba_fwd_as(const Tensor& u, const Tensor& d
                         out<T>(decay), s, heads});
   On::rows(u, s.batch * s.heads * columns.per_row(), 16,
            MambaScan<T, On::lanes>{from, out<T>(step), out<T>(decay), in<T>(d, "d", {s.heads}), out<T>(state),
-                                   out<T>(y), s, columns});
+                                   out<T>(y), kept, s, columns});
   On::rows(u, rows * channels.per_row(), 128, MambaGate<T>{from, out<T>(y), out<T>(gated), s, channels});
   return {state, y, gated};
 }
 template <class On>
-std::tuple<Tensor, Tensor, Tensor> mamba_fwd(Tensor u, Tensor dt_bias, Tensor a_log, Tensor d, int64_t state_size) {
-  return is_double(u) ? mamba_fwd_as<On, double>(u, dt_bias, a_log, d, state_size)
-                      : mamba_fwd_as<On, float>(u, dt_bias, a_log, d, state_size);
+std::tuple<Tensor, Tensor, Tensor> mamba_fwd(Tensor u, Tensor dt_bias, Tensor a_log, Tensor d, int64_t state_size,
+                                             bool keep_state) {
+  return is_double(u) ? mamba_fwd_as<On, double>(u, dt_bias, a_log, d, state_size, keep_state)
+                      : mamba_fwd_as<On, float>(u, dt_bias, a_log, d, state_size, keep_state);
 }
 }  // namespace fox

@@ -35,8 +35,8 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // dg = F x dout; dl = gate (dg - sum(gate dg)).
   m.def("vsn_bwd(Tensor x_BTF, Tensor gate_BTF, Tensor grad_out_BTF) -> Tensor grad_logits_BTF");
   // u = [z H | x M,P | B N | C N | delta M]; D = softplus(delta + dt_bias); a = exp(-D e^a_log);
-  // S_t = a S_{t-1} + D B x^T; y = C^T S_t + d x; gated = y silu(z).
-  m.def("mamba_fwd(Tensor u_BTU, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M, int state_size)"
+  // S_t = a S_{t-1} + D B x^T; y = C^T S_t + d x; gated = y silu(z). Without keep_state only the last S is kept (T = 1).
+  m.def("mamba_fwd(Tensor u_BTU, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M, int state_size, bool keep_state)"
         " -> (Tensor state_BTMNP, Tensor y_BTH, Tensor gated_BTH)");
   m.def("mamba_bwd(Tensor u_BTU, Tensor state_BTMNP, Tensor y_BTH, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M,"
         " Tensor grad_gated_BTH) -> (Tensor grad_u_BTU, Tensor grad_dt_bias_BM, Tensor grad_a_log_BM, Tensor grad_d_BM)");

@@ -49,7 +49,9 @@ class Activations:
     h: Tensor
 
 
-def forward(w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_B: Tensor) -> Activations:
+def forward(
+    w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_B: Tensor, *, learns: bool = False
+) -> Activations:
     """Encode windows.
 
     Args:
@@ -58,6 +60,7 @@ def forward(w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_
         x_BTF: features.
         carry_BH: the cell's state before the window's last row.
         dt_B: seconds since the row before.
+        learns: a backward pass follows, so the Mamba states of the whole window are kept.
 
     Returns:
         The activations; `h` [B, H] is the encoding.
@@ -65,8 +68,8 @@ def forward(w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_
     rows = x_BTF.shape[0] * s.T
     gate, vsn_out = ops.vsn_fwd(x_BTF, w["trunk.vsn_w"], w["trunk.vsn_b"])
     enc_in = matmul(vsn_out.view(rows, s.F), w["trunk.in_w"], w["trunk.in_b"])
-    a = _block(w, s, "a", enc_in)
-    b = _block(w, s, "b", a.ln_out)
+    a = _block(w, s, "a", enc_in, learns)
+    b = _block(w, s, "b", a.ln_out, learns)
     alpha, context = ops.attention_fwd(b.ln_out.view(-1, s.T, s.H), w["trunk.attn_q"])
     drive_in, drive_rec = matmul(context, w["trunk.cfc_w_in"]), matmul(carry_BH, w["trunk.cfc_w_rec"])
     candidate, decay, h = recurrence.cfc_fwd(drive_in, drive_rec, w["trunk.cfc_b"], carry_BH, dt_B, w["trunk.cfc_tau"])
@@ -75,10 +78,10 @@ def forward(w: dict[str, Tensor], s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_
     )
 
 
-def _block(w: dict[str, Tensor], s: Shape, name: str, x_RH: Tensor) -> Block:
+def _block(w: dict[str, Tensor], s: Shape, name: str, x_RH: Tensor, learns: bool) -> Block:
     m = f"trunk.m{name}"
     u = matmul(x_RH, w[f"{m}_u"]).view(-1, s.T, s.U)
-    state, y, gated = recurrence.mamba_fwd(u, w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], s.N)
+    state, y, gated = recurrence.mamba_fwd(u, w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], s.N, learns)
     out = matmul(gated.view(-1, s.H), w[f"{m}_o"])
     ln_out, norm, rstd = ops.layer_norm_fwd(x_RH, out, w[f"trunk.ln_{name}_gain"], w[f"trunk.ln_{name}_bias"])
     return Block(x_RH, u, state, y, gated, out, norm, rstd, ln_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from importlib import metadata
@@ -10,6 +11,9 @@ import torch
 
 ARITHMETIC = "1"
 """Version of the arithmetic in cuda_ext; another one gives other bits, so other fingerprints."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's malloc.h."""
 
 ENVIRONMENT_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
@@ -41,6 +45,14 @@ def fix(threads: int | None = None) -> None:
     torch.set_float32_matmul_precision("highest")
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+def keep_memory() -> None:
+    """Let glibc reuse large blocks instead of returning them to the kernel after each step; no bit depends on it."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        mallopt(_M_TRIM_THRESHOLD, 1 << 30)
 
 
 def environment(device: torch.device) -> dict[str, object]:

@@ -73,6 +73,7 @@ def perform(options: Options, progress: Progress) -> Outcome:
     from foxflow.determinism import settings
 
     settings.fix(options.threads)
+    settings.keep_memory()
     from foxflow.train.trainer import Trainer
 
     trainer = Trainer(options.config, options.recording, tape, device)

@@ -16,7 +16,7 @@ _C = torch.ops.foxflow
 
 
 def mamba_fwd(
-    u_BTU: Tensor, dt_bias_M: Tensor, a_log_M: Tensor, d_M: Tensor, state_size: int
+    u_BTU: Tensor, dt_bias_M: Tensor, a_log_M: Tensor, d_M: Tensor, state_size: int, keep_state: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run each head's state over the window and gate what it reads.
 
@@ -29,9 +29,10 @@ def mamba_fwd(
         a_log_M: logarithm of each head's rate of decay.
         d_M: each head's way past the state.
         state_size: N.
+        keep_state: keep the state after each step, as a backward pass needs it, or only the last one (T is 1).
 
     Returns:
-        state_BTMNP (after each step), y_BTH and gated_BTH; gradients flow through gated alone.
+        state_BTMNP, y_BTH and gated_BTH; gradients flow through gated alone.
 
     Raises:
         Mistake: a tensor's rank, size, dtype or device does not fit, or U is not 2H + 2N + M.
@@ -43,7 +44,7 @@ def mamba_fwd(
     _per_head(u_BTU, dt_bias_M, a_log_M, d_M)
     _layout(u_BTU, dt_bias_M.shape[0], state_size)
     inputs = (u_BTU, dt_bias_M, a_log_M, d_M)
-    state, y, gated = _C.mamba_fwd(*(x.contiguous() for x in inputs), state_size)
+    state, y, gated = _C.mamba_fwd(*(x.contiguous() for x in inputs), state_size, keep_state)
     return state, y, gated
 
 
@@ -147,11 +148,13 @@ def _layout(u: Tensor, heads: int, state: int) -> int:
 
 
 @torch.library.register_fake("foxflow::mamba_fwd")  # type: ignore[untyped-decorator]
-def _(u: Tensor, dt_bias: Tensor, a_log: Tensor, d: Tensor, state_size: int) -> tuple[Tensor, Tensor, Tensor]:
+def _(
+    u: Tensor, dt_bias: Tensor, a_log: Tensor, d: Tensor, state_size: int, keep_state: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, steps, width = u.shape
     heads = dt_bias.shape[0]
     hidden = (width - 2 * state_size - heads) // 2
-    state = u.new_empty(batch, steps, heads, state_size, hidden // heads)
+    state = u.new_empty(batch, steps if keep_state else 1, heads, state_size, hidden // heads)
     return state, u.new_empty(batch, steps, hidden), u.new_empty(batch, steps, hidden)
 
 
@@ -172,7 +175,7 @@ def _(candidate, decay, h_prev, dt, tau, grad_h):  # type: ignore[no-untyped-def
 
 
 def _mamba_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-    u, dt_bias, a_log, d, _ = inputs
+    u, dt_bias, a_log, d, *_ = inputs
     state, y, _ = output
     ctx.mark_non_differentiable(state, y)
     ctx.save_for_backward(u, state, y, dt_bias, a_log, d)
@@ -181,7 +184,7 @@ def _mamba_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 def _mamba_backward(ctx, _state, _y, grad_gated):  # type: ignore[no-untyped-def]
     u, state, y, dt_bias, a_log, d = ctx.saved_tensors
     grad_u, *rows = mamba_bwd(u, state, y, dt_bias, a_log, d, grad_gated)
-    return grad_u, *(_summed(x) for x in rows), None
+    return grad_u, *(_summed(x) for x in rows), None, None
 
 
 def _cfc_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

@@ -52,7 +52,8 @@ class InnerLoop:
         idx, weight = self._draw(k, capture, slots)
         rows = self._replay.gather(idx)
         win, dt = rows["sampled_win"], rows["sampled_dt"]
-        f = encoder.forward(w, s, win[:, : s.T].contiguous(), rows["sampled_carry"], dt[:, 0].contiguous())
+        now = (win[:, : s.T].contiguous(), rows["sampled_carry"], dt[:, 0].contiguous())
+        f = encoder.forward(w, s, *now, learns=True)
         h_next = encoder.forward(w, s, win[:, 1:].contiguous(), f.h, dt[:, 1].contiguous()).h
         cosines = self._fractions()
         sampled = self._sampled(rows, weight)
