@@ -17,7 +17,7 @@ _PUBLIC = {
 }
 """Public name -> the module that defines it; loaded at first use."""
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__", "compare", "open_record"]
 
 
 def __getattr__(name: str) -> Any:

@@ -118,7 +118,15 @@ class Capture:
         texts = digest.finish(home, heads)
         captured = [
             flow.Captured(
-                k=k, order=slot.order, group=slot.group, buffer=name, dtype=dtype, shape=shape, nbytes=size, digest=text, data=data
+                k=k,
+                order=slot.order,
+                group=slot.group,
+                buffer=name,
+                dtype=dtype,
+                shape=shape,
+                nbytes=size,
+                digest=text,
+                data=data,
             )
             for (k, slot, name, dtype, shape, size, data), text in zip(self._taken, texts, strict=True)
         ]

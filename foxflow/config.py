@@ -173,5 +173,3 @@ def config_of(*, seed: int, steps: int, eval_steps: int, preset: str, levels: in
             raise must("--levels", "be 1 to 64", levels)
         shape = replace(shape, L=levels)
     return Config(seed=seed, steps=steps, eval_steps=eval_steps, preset=preset, shape=shape, data=data)
-
-

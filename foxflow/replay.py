@@ -25,18 +25,18 @@ class Replay:
 
     def __init__(self, s: Shape, device: torch.device) -> None:
         self._shape = s
-        ints = {"dtype": torch.int32, "device": device}
+        int32 = torch.int32
         self.slots: Tensors = {
             "slot_win": torch.zeros(s.C, s.T + 1, s.F, device=device),
             "slot_carry": torch.zeros(s.C, s.H, device=device),
             "slot_dt": torch.zeros(s.C, 2, device=device),
-            "slot_action": torch.zeros(s.C, **ints),
+            "slot_action": torch.zeros(s.C, dtype=int32, device=device),
             "slot_reward": torch.zeros(s.C, device=device),
             "slot_done": torch.zeros(s.C, dtype=torch.uint8, device=device),
             "slot_log_pi": torch.zeros(s.C, device=device),
-            "slot_frd": torch.full((s.C, 3), -1, **ints),
+            "slot_frd": torch.full((s.C, 3), -1, dtype=int32, device=device),
         }
-        self.outcome = torch.full((s.C,), -1, **ints)
+        self.outcome = torch.full((s.C,), -1, dtype=int32, device=device)
         self.counters: Tensors = {
             "per_head": torch.zeros((), dtype=torch.int64, device=device),
             "per_len": torch.zeros((), dtype=torch.int64, device=device),

@@ -105,7 +105,9 @@ def backward(w: dict[str, Tensor], s: Shape, f: Activations, grad_h_BH: Tensor) 
         f: the forward pass.
         grad_h_BH: d loss / d h.
     """
-    record, scratch, chunks = {}, {}, {}
+    record: dict[str, Tensor] = {}
+    scratch: dict[str, Tensor] = {}
+    chunks: dict[str, Tensor] = {}
     drive, grad_tau = recurrence.cfc_bwd(f.candidate, f.decay, f.carry, f.dt, w["trunk.cfc_tau"], grad_h_BH)
     scratch["cfc_grad_w_in_scratch"] = matmul_rows(f.context, drive, 1)
     scratch["cfc_grad_w_rec_scratch"] = matmul_rows(f.carry, drive, 1)

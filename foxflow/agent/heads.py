@@ -114,7 +114,9 @@ def loss(out: Tensors, tau_BQ: Tensor, want: Tensors, d: Sampled) -> Tensors:
     return record
 
 
-def backward(w: Tensors, s: Shape, h_BH: Tensor, grads: Tensors, f: Outputs, cos_BQE: Tensor) -> tuple[Tensors, Tensors]:
+def backward(
+    w: Tensors, s: Shape, h_BH: Tensor, grads: Tensors, f: Outputs, cos_BQE: Tensor
+) -> tuple[Tensors, Tensors]:
     """Carry the gradients of the outputs back.
 
     Returns:

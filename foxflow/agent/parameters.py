@@ -31,7 +31,12 @@ class Weight:
 
 def table(s: Shape) -> tuple[Weight, ...]:
     """List the weights in the order in which they are stored, drawn and summed."""
-    trunk = [("vsn_w", (s.F, s.F), "xavier"), ("vsn_b", (s.F,), "0"), ("in_w", (s.F, s.H), "xavier"), ("in_b", (s.H,), "0")]
+    trunk = [
+        ("vsn_w", (s.F, s.F), "xavier"),
+        ("vsn_b", (s.F,), "0"),
+        ("in_w", (s.F, s.H), "xavier"),
+        ("in_b", (s.H,), "0"),
+    ]
     for m in ("ma", "mb"):
         trunk += [
             (f"{m}_u", (s.H, s.U), "xavier"),

@@ -41,7 +41,9 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
     """Say what a run came to."""
     twin = outcome.twin
     if as_json:
-        verdict = None if twin is None else {"run_id": twin.run_id, "verdict": flow.EQUAL if twin.agrees else flow.DIVERGED}
+        verdict = (
+            None if twin is None else {"run_id": twin.run_id, "verdict": flow.EQUAL if twin.agrees else flow.DIVERGED}
+        )
         result = {
             "run_id": outcome.run_id,
             "run_name": outcome.run_name,
@@ -99,14 +101,18 @@ def faults_text(result: dict[str, Any]) -> str:
     """What `verify` found."""
     if result["faults"]:
         return "\n".join(result["faults"])
-    return f"{result['record']}: sound" if result["complete"] else f"{result['record']}: incomplete, what is there is sound"
+    return (
+        f"{result['record']}: sound"
+        if result["complete"]
+        else f"{result['record']}: incomplete, what is there is sound"
+    )
 
 
 def doctor_text(found: dict[str, Any]) -> str:
     """Facts, then a line an operator."""
     lines = [f"{name:14} {value}" for name, value in found.items() if name not in ("operators", "ok")]
     lines += [
-        f"{'ok  ' if op['ok'] else 'FAIL'} {op['name']:24} {op['device']:5} error {op['error']:.2e} <= {op['bound']:.0e}"
+        f"{'ok' if op['ok'] else 'FAIL':5}{op['name']:24} {op['device']:5} error {op['error']:.2e} <= {op['bound']:.0e}"
         for op in found["operators"]
     ]
     return "\n".join(lines)

@@ -44,7 +44,9 @@ def _version(package: str) -> str:
         return "missing"
 
 
-def _measured(name: str, device: str, compiled: Callable[[], Any], reference: Callable[[], Any], bound: float) -> dict[str, Any]:
+def _measured(
+    name: str, device: str, compiled: Callable[[], Any], reference: Callable[[], Any], bound: float
+) -> dict[str, Any]:
     got, want = compiled().detach().cpu().double(), reference().detach().cpu().double()
     error = float((got - want).abs().max() / want.abs().max().clamp_min(1e-30))
     return {"name": name, "device": device, "error": error, "bound": bound, "ok": error <= bound}
@@ -82,5 +84,9 @@ def _operators(device: str) -> dict[str, tuple[Callable[[], Any], Callable[[], A
             lambda: heads_reference.outcome_loss(logits, label)[0],
             1e-5,
         ),
-        "group_norm": (lambda: learn.group_norm(flat, [0, 1000]), lambda: learn_reference.group_norm(flat, [0, 1000]), 2e-6),
+        "group_norm": (
+            lambda: learn.group_norm(flat, [0, 1000]),
+            lambda: learn_reference.group_norm(flat, [0, 1000]),
+            2e-6,
+        ),
     }

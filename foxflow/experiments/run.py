@@ -33,7 +33,7 @@ class Options:
     """How a run is carried out; nothing here changes what it computes, but for `config` and `data`."""
 
     config: Config
-    recording: Recording = Recording()
+    recording: Recording
     data: str = "synthetic"
     device: str = "auto"
     threads: int | None = None
@@ -204,5 +204,3 @@ def metrics(diag: str) -> dict[str, float | None]:
         for part in ("loss", "grad_norm", "isv", "env", "per")
         for name, value in fields.get(part, {}).items()
     }
-
-

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 
-import torch  # noqa: F401  (its libraries must be loaded before the module that links them)
+import torch
 
 from foxflow.errors import must
 
 if importlib.util.find_spec("foxflow._C") is None:
     raise must("foxflow._C", "be built", "no compiled module", "Run 'make build' and see README.md.")
 
-from foxflow import _C  # noqa: E402, F401
+from foxflow import _C  # noqa: F401
 
 
 def has_cuda() -> bool:

@@ -72,11 +72,11 @@ def _plain(buffer: Tensor, name: str) -> Tensor:
     return buffer.detach().resolve_conj().resolve_neg().contiguous()
 
 
-@torch.library.register_fake("foxflow::digest")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::digest")
 def _(buffers: Sequence[Tensor]) -> Tensor:
     return buffers[0].new_empty((len(buffers), 2), dtype=torch.int64)
 
 
-@torch.library.register_fake("foxflow::digest_range")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::digest_range")
 def _(buffer: Tensor, begin: int, end: int) -> Tensor:
     return buffer.new_empty(2, dtype=torch.int64)

@@ -116,32 +116,32 @@ def attention_bwd(e_BTH: Tensor, q_H: Tensor, alpha_BT: Tensor, grad_context_BH:
     return grad_e, grad_q
 
 
-@torch.library.register_fake("foxflow::vsn_fwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::vsn_fwd")
 def _(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(x.shape)
 
 
-@torch.library.register_fake("foxflow::vsn_bwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::vsn_bwd")
 def _(x: Tensor, gate: Tensor, grad_out: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@torch.library.register_fake("foxflow::layer_norm_fwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::layer_norm_fwd")
 def _(x: Tensor, residual: Tensor, gain: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(x.shape), x.new_empty(x.shape[0])
 
 
-@torch.library.register_fake("foxflow::layer_norm_bwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::layer_norm_bwd")
 def _(norm: Tensor, rstd: Tensor, gain: Tensor, grad_out: Tensor) -> tuple[Tensor, Tensor]:
     return norm.new_empty(norm.shape), norm.new_empty(norm.shape)
 
 
-@torch.library.register_fake("foxflow::attention_fwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::attention_fwd")
 def _(e: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     return e.new_empty(e.shape[:2]), e.new_empty(e.shape[0], e.shape[2])
 
 
-@torch.library.register_fake("foxflow::attention_bwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::attention_bwd")
 def _(e: Tensor, q: Tensor, alpha: Tensor, grad_context: Tensor) -> tuple[Tensor, Tensor]:
     return e.new_empty(e.shape), e.new_empty(e.shape[0], e.shape[2])
 

@@ -3,7 +3,6 @@
 Axes: W weights of all groups laid end to end, G groups, B batch rows, A actions. Group g is the weights
 [offsets[g], offsets[g + 1]). What is written in place must be contiguous.
 """
-# ruff: noqa: N815 (fields end in their axes)
 
 from __future__ import annotations
 
@@ -233,18 +232,18 @@ def _in_place(x: Tensor, name: str) -> None:
         raise must(name, "be contiguous, since it is changed in place", f"strides {x.stride()}")
 
 
-@torch.library.register_fake("foxflow::group_norm")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::group_norm")
 def _(x: Tensor, offsets: Sequence[int]) -> Tensor:
     return x.new_empty(len(offsets) - 1)
 
 
-@torch.library.register_fake("foxflow::mean_loss")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::mean_loss")
 def _(row_loss: Tensor, weight: Tensor | None, label: Tensor | None) -> Tensor:
     return row_loss.new_empty(())
 
 
-@torch.library.register_fake("foxflow::adam")  # type: ignore[untyped-decorator]
-@torch.library.register_fake("foxflow::polyak")  # type: ignore[untyped-decorator]
-@torch.library.register_fake("foxflow::controllers")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::adam")
+@torch.library.register_fake("foxflow::polyak")
+@torch.library.register_fake("foxflow::controllers")
 def _(*_: object) -> None:
     return None

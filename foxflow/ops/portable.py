@@ -62,11 +62,11 @@ def power(x: Tensor, y: Tensor) -> Tensor:
     return result.reshape(x.shape)
 
 
-@torch.library.register_fake("foxflow::portable")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::portable")
 def _(x: Tensor, which: int) -> Tensor:
     return torch.empty_like(x)
 
 
-@torch.library.register_fake("foxflow::portable_pow")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::portable_pow")
 def _(x: Tensor, y: Tensor) -> Tensor:
     return torch.empty_like(x)

@@ -147,7 +147,7 @@ def _layout(u: Tensor, heads: int, state: int) -> int:
     return rest // 2
 
 
-@torch.library.register_fake("foxflow::mamba_fwd")  # type: ignore[untyped-decorator]
+@torch.library.register_fake("foxflow::mamba_fwd")
 def _(
     u: Tensor, dt_bias: Tensor, a_log: Tensor, d: Tensor, state_size: int, keep_state: bool
 ) -> tuple[Tensor, Tensor, Tensor]:

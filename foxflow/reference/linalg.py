@@ -19,10 +19,14 @@ def matmul_nt(a_MK: Tensor, b_NK: Tensor) -> Tensor:
 
 def matmul_rows(a_RM: Tensor, b_RN: Tensor, chunk_rows: int) -> Tensor:
     """a^T b of each chunk of rows in float64."""
-    pairs = zip(a_RM.double().split(chunk_rows), b_RN.double().split(chunk_rows), strict=True)
+    pairs = zip(_chunks(a_RM, chunk_rows), _chunks(b_RN, chunk_rows), strict=True)
     return torch.stack([a.T @ b for a, b in pairs])
 
 
 def sum_rows(a_RN: Tensor, chunk_rows: int) -> Tensor:
     """Column sums of each chunk of rows in float64."""
-    return torch.stack([chunk.sum(0) for chunk in a_RN.double().split(chunk_rows)])
+    return torch.stack([chunk.sum(0) for chunk in _chunks(a_RN, chunk_rows)])
+
+
+def _chunks(x: Tensor, rows: int) -> tuple[Tensor, ...]:
+    return torch.split(x.double(), rows)

@@ -20,6 +20,8 @@ from foxflow.replay import Replay
 from foxflow.train.table import HEADS
 
 LOSSES = (*HEADS, "total")
+
+
 class Diag:
     """Writes the lines; floats are the shortest decimals of their float32, what is not finite is null and listed.
 
@@ -51,7 +53,12 @@ class Diag:
             "grad_norm": {name: next(home) for name in GROUPS},
             "isv": {name: next(home) for name in learn.ISV},
             "env": {**self.world(moved), "n_labelled": labelled},
-            "per": {"root": next(home), "max_prio": next(home), "len": int(replay.counters["per_len"]), "mean_is_weight": next(home)},
+            "per": {
+                "root": next(home),
+                "max_prio": next(home),
+                "len": int(replay.counters["per_len"]),
+                "mean_is_weight": next(home),
+            },
         }
         if not labelled:
             fields["loss"]["outcome"] = None  # type: ignore[index]
