@@ -89,5 +89,5 @@ def gathered(batches: Iterator[Any]) -> Iterator[Any]:
         if rows >= ROW_GROUP:
             yield pa.Table.from_batches(held)
             held, rows = [], 0
-    if held:
+    if rows:
         yield pa.Table.from_batches(held)
