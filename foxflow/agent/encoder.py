@@ -120,9 +120,9 @@ def backward(w: dict[str, Tensor], s: Shape, f: Activations, grad_h_BH: Tensor) 
     for name, block in (("b", f.b), ("a", f.a)):
         grad_in, gain_row = ops.layer_norm_bwd(block.norm, block.rstd, w[f"trunk.ln_{name}_gain"], grad)
         scratch[f"grad_ln_{name}_gain_per_row"], scratch[f"grad_ln_{name}_bias_per_row"] = gain_row, grad
-        record[f"grad_ln_{name}_in"] = grad_in
+        record[f"grad_ln_{name}_in"] = grad_in.view(-1, s.T, s.H)
         grad_u, grad_x = _block_backward(w, s, name, block, grad_in, chunks)
-        record[f"mamba_{name}_grad_u"], record[f"mamba_{name}_grad_x"] = grad_u, grad_x
+        record[f"mamba_{name}_grad_u"], record[f"mamba_{name}_grad_x"] = grad_u, grad_x.view(-1, s.T, s.H)
         grad = grad_in + grad_x
     rows = CHUNK * s.T
     chunks["trunk.in_w"] = matmul_rows(f.vsn_out.view(-1, s.F), grad, rows)
