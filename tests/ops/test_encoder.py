@@ -80,6 +80,8 @@ def test_opcheck(name, device):
     inputs = [x.requires_grad_() if isinstance(x, Tensor) else x for x in arguments(name, EXACT, device)]
     if name == "cfc":
         inputs[3:5] = (x.detach() for x in inputs[3:5])
+    if name == "mamba":
+        inputs.append(True)
     torch.library.opcheck(
         getattr(ops, f"{name}_fwd").default, tuple(inputs), test_utils=(*tests, "test_aot_dispatch_static")
     )

@@ -54,7 +54,8 @@ def arguments(s: Shape, device: str = "cpu", dtype: torch.dtype = torch.float32)
     world = (normal(s.B), integers(0, 2, s.B).to(torch.uint8), isv)
     q_logits, pi_logits, q_values = normal(s.B, s.A, s.Z), normal(s.B, s.A), normal(s.B, s.Q, s.A)
     pre, h = normal(s.B, s.Q, s.H), normal(s.B, s.H)
-    log_pi_old = torch.log_softmax(pi_logits.double(), 1).gather(1, action.long()[:, None])[:, 0].to(dtype)
+    log_pi = torch.log_softmax(pi_logits.double().cpu(), 1)
+    log_pi_old = log_pi.gather(1, action.long().cpu()[:, None])[:, 0].to(dtype).to(device)
     return {
         "sample_action": (pi_logits, prng),
         "greedy_action": (pi_logits,),
@@ -67,7 +68,7 @@ def arguments(s: Shape, device: str = "cpu", dtype: torch.dtype = torch.float32)
         "v_target": (normal(s.B, 1), *world),
         "iqn_target": (q_values, *world),
         "dueling_target": (normal(s.B, s.A), *world),
-        "c51_loss": (q_logits, torch.softmax(normal(s.B, s.Z), 1), action, weight),
+        "c51_loss": (q_logits, torch.softmax(normal(s.B, s.Z).cpu(), 1).to(device), action, weight),
         "pi_loss": (pi_logits, action, log_pi_old + normal(s.B, scale=0.3), normal(s.B), isv),
         "v_loss": (normal(s.B, 1), normal(s.B)),
         "iqn_loss": (q_values, tau, normal(s.B, s.Q, scale=2.0), action, weight),
