@@ -52,10 +52,11 @@ def seen(step: flow.Step) -> list[tuple[str, int | None]]:
 
 
 def test_a_training_step_captures_the_whole_table_in_its_order(run: list[flow.Step]) -> None:
+    inner = [(b.name, k) for k in range(TINY.K) for b in wanted("k")]
+    after = [(b.name, None) for b in wanted("l")]
     for step in run[:STEPS]:
-        before = [(b.name, None) for b in wanted("se", lambda b: b.group != "X" or step.step == 0)]
-        inner = [(b.name, k) for k in range(TINY.K) for b in wanted("k")]
-        assert seen(step) == before + inner + [(b.name, None) for b in wanted("l")]
+        before = [(b.name, None) for b in wanted("se") if b.group != "X" or step.step == 0]
+        assert seen(step) == before + inner + after
         assert [b.order for b in step.buffers] == list(range(len(step.buffers)))
 
 

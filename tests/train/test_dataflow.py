@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from graphlib import TopologicalSorter
 
 from foxflow.config import PRESETS
 from foxflow.train.dataflow import buffers
@@ -26,16 +27,14 @@ def test_every_input_is_a_buffer():
     assert {i for b in TABLE for i in b.inputs if i.rstrip("-~") not in known} == set()
 
 
-def test_an_input_of_the_same_step_is_captured_before_its_reader_or_in_the_loop_before_it():
-    """Buffers of the loop may be read after it; nothing reads what comes later."""
-    stage = {"s": 0, "e": 1, "k": 2, "l": 3}
-    first = {}
-    for position, b in enumerate(TABLE):
-        first.setdefault(b.name, (stage[b.at], position))
-    late = [
-        (b.name, i)
-        for position, b in enumerate(TABLE)
-        for i in b.inputs
-        if i[-1] not in "-~" and first[i] >= (stage[b.at], position) and i not in TWICE
-    ]
+def test_an_input_of_the_same_step_is_captured_at_no_later_point_than_its_reader():
+    """Buffers of the loop may be read after it."""
+    points = {b.name: "sekl".index(b.at) for b in reversed(TABLE)}
+    late = [(b.name, i) for b in TABLE for i in b.inputs if i[-1] not in "-~" and points[i] > "sekl".index(b.at)]
     assert late == []
+
+
+def test_the_graph_of_one_step_has_no_cycle():
+    """`isv` reads `hold_steps`, which has a later row but nothing of `isv` in it."""
+    graph = {b.name: {i for i in b.inputs if i[-1] not in "-~" and i not in TWICE} for b in TABLE}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(graph)
