@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from foxflow.errors import must
 
 SEED_BITS = 64
+MOST_STEPS = 1_000_000
+"""A synthetic tape has four rows a step, drawn at once."""
+MOST_SEEDS = 100_000
 SPECIMENS: tuple[str, ...] = ()
 GEMMS = ("own", "cublas")
 LEVELS_OF_RECORD = ("all", "light", "none")
@@ -121,11 +124,14 @@ def seeds_of(text: str) -> tuple[int, ...]:
     """Read `42,43` or `0:64` (the end not included)."""
     if ":" in text:
         first, _, end = text.partition(":")
-        seeds = tuple(range(seed_of(first), seed_of(end)))
+        span = range(seed_of(first), seed_of(end))
+        seeds = tuple(span[: MOST_SEEDS + 1])
     else:
         seeds = tuple(seed_of(part) for part in text.split(","))
     if not seeds:
         raise must("--seeds", "name at least one seed", repr(text), "Write 42,43 or 0:64.")
+    if len(seeds) > MOST_SEEDS:
+        raise must("--seeds", f"name at most {MOST_SEEDS} seeds", repr(text))
     if len(set(seeds)) != len(seeds):
         raise must("--seeds", "name each seed once", repr(text))
     return seeds
@@ -149,7 +155,7 @@ def dump_groups(text: str) -> str:
 def dump_steps(text: str) -> tuple[int, int]:
     """Read --dump-steps `0:4`: first step, and the first one no longer dumped."""
     first, colon, end = text.partition(":")
-    if not colon or not first.isdigit() or not end.isdigit() or int(first) >= int(end):
+    if not colon or not first.isdecimal() or not end.isdecimal() or int(first) >= int(end):
         raise must("--dump-steps", "be FIRST:END with FIRST < END", repr(text), "Write 0:4 for steps 0 to 3.")
     return int(first), int(end)
 
@@ -165,8 +171,8 @@ def config_of(*, seed: int, steps: int, eval_steps: int, preset: str, levels: in
     """Put together a config from options, refusing what can't be run."""
     choice("--preset", preset, tuple(PRESETS))
     for option, value, least in (("--steps", steps, 1), ("--eval-steps", eval_steps, 0)):
-        if value < least:
-            raise must(option, f"be at least {least}", value)
+        if not least <= value <= MOST_STEPS:
+            raise must(option, f"be {least} to {MOST_STEPS}", value)
     shape = PRESETS[preset]
     if levels is not None:
         if not 1 <= levels <= 64:

@@ -11,11 +11,11 @@ import typer
 from foxflow import __version__, flow
 from foxflow.cli import show
 from foxflow.cli.options import quick_sizes, run_options
+from foxflow.errors import must
 
 app = typer.Typer(
     name="foxflow",
     help="Is a training run with the same seed the same run? Answered to the last bit.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -26,10 +26,14 @@ Allow = Annotated[str, typer.Option(help="What may differ: seed, config, source,
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _version(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     if version:
         typer.echo(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise must("foxflow", "be given a command", "none", "See 'foxflow --help'.")
 
 
 @app.command()

@@ -53,6 +53,8 @@ def run_options(  # noqa: PLR0913
         _file(data)
     if threads is not None and not 1 <= threads <= 1024:
         raise must("--threads", "be 1 to 1024", threads)
+    if name is not None and (not name.strip() or "/" in name or name in (".", "..")):
+        raise must("--run-name", "be a name without '/'", repr(name), "It names a folder where nothing is tracked.")
     settings = config.config_of(
         seed=config.seed_of(seed),
         steps=steps,

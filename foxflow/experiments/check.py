@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from foxflow import flow
-from foxflow.errors import FoxflowError, Mistake
+from foxflow.errors import FoxflowError, Mistake, must
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,12 @@ def check(seeds: Sequence[int], run_options: Sequence[str], note: Callable[[str]
         note: called with a line on what is going on.
 
     Raises:
-        Mistake: a run refused its options.
+        Mistake: a run refused its options, or they hold a seed.
         FoxflowError: a run died.
     """
+    stray = [word for word in run_options if word.partition("=")[0] == "--seed"]
+    if stray:
+        raise must("foxflow check", "take its seeds from --seeds", stray[0], "Write --seeds 42.")
     return tuple(_pair(seed, list(run_options), note) for seed in seeds)
 
 
