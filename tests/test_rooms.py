@@ -87,10 +87,12 @@ def _left_of(other: str, room: str, dotted: str) -> bool:
     return other == room or PLACE[other] < PLACE[room]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if room_of(path) not in OUTSIDE],
+    ids=lambda path: path.relative_to(PACKAGE).as_posix(),
+)
 def test_a_room_imports_only_rooms_to_its_left(path: Path) -> None:
-    if room_of(path) in OUTSIDE:
-        pytest.skip("no room")
     assert faults(path.relative_to(PACKAGE).as_posix(), path.read_text()) == []
 
 
