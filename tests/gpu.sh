@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
 # make gpu-test: everything that needs a GPU, on a machine that has one. CI has none.
-#
-#   tests/gpu.sh          op tests, CPU = GPU fingerprints, a pair of quick runs, compute-sanitizer
+# Operator tests, CPU = GPU fingerprints, a pair of quick runs that is gated, compute-sanitizer.
 # PYTHON names an interpreter with a CUDA build of torch; foxflow must be importable from it (installed, or this
 # checkout with the compiled module in foxflow/).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
-OUT=${OUT:-build/gpu}
-mkdir -p "$OUT"
 export FOXFLOW_REQUIRE_GPU=1 PYTHONUNBUFFERED=1 PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 
 field() { "$PYTHON" -c "import json, sys; print(json.loads(sys.stdin.read())['$1'])"; }
@@ -31,12 +28,11 @@ for preset in tiny default; do
   done
 done
 
-echo "== a pair of quick runs on the GPU"
-once --seed 42 --quick --device cuda --run-name again-42 >"$OUT/again.json"
-"$PYTHON" -m foxflow compare mlruns/records/default-42-gpu mlruns/records/again-42
+echo "== two quick runs in fresh processes, compared and gated"
+"$PYTHON" -m foxflow check --seeds 42 --quick --device cuda --track none
 
 echo "== compute-sanitizer"
 for tool in memcheck racecheck; do
   compute-sanitizer --tool $tool --error-exitcode 9 "$PYTHON" -m foxflow run --seed 42 --preset tiny --steps 3 \
-    --eval-steps 1 --device cuda --track none --run-name "sanitizer-$tool" --json 2>&1 | tail -3
+    --eval-steps 1 --device cuda --track none --run-name "sanitizer-$tool" --json 2>&1 | tail -4
 done
