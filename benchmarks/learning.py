@@ -1,6 +1,6 @@
 """Does the trainer learn? Greedy profit on rows it never saw, against the rule that was planted in the tape.
 
-`python -m benchmarks.learning OUT.json [--seeds 0:10] [--steps 4000] [--device auto] [--jobs 1]` trains each seed on
+`python -m benchmarks.learning OUT.json [--seeds 0:10] [--steps 4000] [--device auto] [--jobs 1] [--data …]` trains each seed on
 `synthetic:reverting` and on the plain random walk, in fresh processes, and writes figures and reward curves as JSON.
 """
 
@@ -10,7 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +71,16 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:10")
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--data", nargs="+", default=["synthetic:reverting", "synthetic"])
     parser.add_argument("--jobs", type=int, default=1)
     words = parser.parse_args()
-    jobs = [(seed, data) for data in ("synthetic:reverting", "synthetic") for seed in seeds_of(words.seeds)]
+    jobs = [(seed, data) for data in words.data for seed in seeds_of(words.seeds)]
+    rows: list[dict[str, Any]] = []
     with ThreadPoolExecutor(words.jobs) as pool:
-        rows = list(pool.map(lambda job: train(*job, words.steps, words.device), jobs))
-    words.out.write_text(json.dumps(rows, indent=1) + "\n")
-    for data in ("synthetic:reverting", "synthetic"):
+        for done in as_completed([pool.submit(train, *job, words.steps, words.device) for job in jobs]):
+            rows.append(done.result())
+            words.out.write_text(json.dumps(rows, indent=1) + "\n")
+    for data in words.data:
         mine = [row for row in rows if row["data"] == data]
         gains = sum(row["pnl_usd"] > 0 for row in mine)
         print(f"{data}: profit in {gains} of {len(mine)}, least trades {min(row['trades'] for row in mine)}")
