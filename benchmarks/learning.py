@@ -1,6 +1,7 @@
 """Does the trainer learn? Greedy profit on rows it never saw, against the rule that was planted in the tape.
 
-`python -m benchmarks.learning OUT.json [--seeds 0:10] [--steps 4000] [--device auto] [--jobs 1] [--data …]` trains each seed on
+`python -m benchmarks.learning OUT.json [--seeds 0:10] [--steps 4000] [--device auto] [--jobs 1] [--data …]` trains each
+seed on
 `synthetic:reverting` and on the plain random walk, in fresh processes, and writes figures and reward curves as JSON.
 """
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,10 @@ def reference(data: bytes, dtype: str, shape: Sequence[int]) -> str:
 @functools.cache
 def _compiled() -> Any:
     """`fox_fx1_sums` of the compiled library, or None where it was not built."""
-    path = Path(__file__).with_name("_fx1.so")
-    if not path.exists():
+    found = importlib.util.find_spec("foxflow._fx1")
+    if found is None or found.origin is None:
         return None
-    function = ctypes.CDLL(str(path)).fox_fx1_sums
+    function = ctypes.CDLL(found.origin).fox_fx1_sums
     function.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]
     function.restype = None
     return function

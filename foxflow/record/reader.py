@@ -58,12 +58,15 @@ def manifest_digest(record: flow.Record) -> str:
 
 def _parsed(folder: Path, text: bytes) -> dict[str, Any]:
     try:
-        declared = json.loads(text)
+        declared = json.loads(text.decode())
     except ValueError as error:
         raise CorruptRecord(str(folder), layout.MANIFEST, f"must be JSON: {error}") from error
     lacking = {"schema", "complete", "files", *layout.DECLARED} - set(declared if isinstance(declared, dict) else ())
     if lacking:
         raise CorruptRecord(str(folder), layout.MANIFEST, f"lacks {', '.join(sorted(lacking))}")
+    for key in ("files", "capture"):
+        if not isinstance(declared[key], dict):
+            raise CorruptRecord(str(folder), layout.MANIFEST, f"{key} must be a map, is {type(declared[key]).__name__}")
     if declared["complete"] and not {"names", "digest"} <= set(declared["capture"]):
         raise CorruptRecord(str(folder), layout.MANIFEST, "its capture set lacks names or digest")
     if declared["schema"] != layout.SCHEMA_VERSION:

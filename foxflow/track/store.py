@@ -22,6 +22,9 @@ EXPERIMENT = "foxflow"
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 """MLflow reads these once, at import."""
 
+RETRIES = "3"
+"""Of a request to a server that is away: half a minute, not MLflow's four, unless the caller says otherwise."""
+
 _SQLITE = "sqlite:///"
 
 
@@ -111,6 +114,7 @@ def _file(uri: str) -> Path | None:
 
 def _client(uri: str) -> MlflowClient:
     os.environ.update(QUIET)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", RETRIES)
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri)

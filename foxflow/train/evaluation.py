@@ -24,7 +24,7 @@ class Evaluation:
     def __init__(self, segment: Segment, instrument: Instrument) -> None:
         self._segment, self._instrument = segment, instrument
         self._trades: list[Trade] = []
-        self._env_ns = 0
+        self._env_ns = self._steps = 0
 
     def note(self, step: int, cursor: Tensor, moved: Moved) -> None:
         """Log a step.
@@ -34,6 +34,7 @@ class Evaluation:
             cursor: int64 [B], the rows reached, before any jump.
             moved: what happened.
         """
+        self._steps += 1
         ts = self._segment.ts
         self._env_ns += int((ts[cursor] - ts[cursor - 1]).sum())
         done, pnl = moved.step.done.tolist(), moved.step.trade_pnl_e4.tolist()
@@ -53,8 +54,10 @@ class Evaluation:
 
     def summary(self, config: Config) -> bytes:
         """eval_summary.json: keys sorted, no time, path or host."""
-        n = len(self._trades)
-        values = statistics(self._trades, self._env_ns, self._instrument) | {
+        n, found = len(self._trades), statistics(self._trades, self._env_ns, self._instrument)
+        if not self._steps:
+            found["undefined"] = {"n_trades": "no evaluation step ran"}
+        values = found | {
             "b_size": config.shape.B,
             "n_eval_trades_seen": n,
             "n_pre_eval_trades_wrapped": 0,
