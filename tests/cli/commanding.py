@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,12 +30,14 @@ def here(capsys: pytest.CaptureFixture[str], *words: str) -> Said:
 
 
 def fresh(folder: Path, *words: str, package: Path = ROOT, **variables: str) -> Said:
-    """In a fresh process that starts in a folder."""
+    """In a fresh process that starts in a folder; another package than this checkout's hides an editable install."""
+    hidden = [] if package == ROOT else ["-S"]
+    path = os.pathsep.join([str(package), sysconfig.get_path("purelib")])
     kept = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
     done = subprocess.run(
-        [sys.executable, "-m", "foxflow", *words],
+        [sys.executable, *hidden, "-m", "foxflow", *words],
         cwd=folder,
-        env=kept | {"PYTHONPATH": str(package)} | variables,
+        env=kept | {"PYTHONPATH": path} | variables,
         capture_output=True,
         text=True,
         check=False,
