@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from pathlib import Path
 
 from foxflow.track import open_run
 
@@ -41,10 +42,19 @@ def count_to(work_s: float) -> None:
         pass
 
 
+def main() -> None:
+    """Measure in a folder of its own."""
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="foxflow-track-") as folder:
+        os.chdir(folder)
+        try:
+            for work_s in (0.0, 0.05):
+                waited, slower, closing = measure(work_s)
+                times = f"metrics {waited:.4f} s, loop slower by {slower:.3f} s, close {closing:.2f} s"
+                print(f"work {work_s:.2f} s a step: {times}")
+        finally:
+            os.chdir(here)
+
+
 if __name__ == "__main__":
-    os.chdir(tempfile.mkdtemp(prefix="foxflow-track-"))
-    for work_s in (0.0, 0.05):
-        waited, slower, closing = measure(work_s)
-        print(
-            f"work {work_s:.2f} s a step: metrics {waited:.4f} s, loop slower by {slower:.3f} s, close {closing:.2f} s"
-        )
+    main()

@@ -10,7 +10,7 @@ import typer
 
 from foxflow import __version__, flow
 from foxflow.cli import show
-from foxflow.cli.options import quick_sizes, run_options
+from foxflow.cli.options import instrument_of, quick_sizes, run_options
 from foxflow.errors import must
 
 app = typer.Typer(
@@ -23,6 +23,14 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Run = Annotated[str, typer.Argument(help="An MLflow run id or the start of one, a run's name, or a record's folder.")]
 Allow = Annotated[str, typer.Option(help="What may differ: seed, config, source, data; joined by commas.")]
+
+
+Name = Annotated[str | None, typer.Option("--instrument", help="ES, US-EQUITY, or a name for --tick and --tick-value.")]
+Tick = Annotated[str | None, typer.Option(help="Price of a tick, e.g. 0.25.")]
+TickValue = Annotated[str | None, typer.Option(help="Worth of a tick for one lot, e.g. 12.50.")]
+Fee = Annotated[str | None, typer.Option(help="Fee per lot and side.")]
+Zone = Annotated[str | None, typer.Option(help="Time zone of the exchange, e.g. America/Chicago.")]
+Select = Annotated[str | None, typer.Option(help="Instrument id or symbol, of a file of several.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -54,6 +62,12 @@ def run(
     record: Annotated[str, typer.Option(help="all, light or none: which buffers are digested.")] = "all",
     track: Annotated[str, typer.Option(help="on or none: whether MLflow is told.")] = "on",
     strict_data: Annotated[bool, typer.Option("--strict-data", help="Refuse crossed or locked rows.")] = False,
+    instrument: Name = None,
+    tick: Tick = None,
+    tick_value: TickValue = None,
+    fee: Fee = None,
+    zone: Zone = None,
+    select: Select = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     require_twin: Annotated[bool, typer.Option("--require-twin", help="Exit 1 when it departs from its twin.")] = False,
     as_json: Json = False,
@@ -66,6 +80,7 @@ def run(
         seed=seed, steps=train, eval_steps=evaluate, preset=preset, levels=levels, data=data, device=device,
         threads=threads, dump=dump, dump_steps=dump_steps, dump_k=dump_k, record=record, track=track,
         strict=strict_data, name=run_name, stop_at=stop_at,
+        instrument=instrument_of(instrument, tick, tick_value, fee, zone), select=select,
     )  # fmt: skip
     with show.progress(f"seed {options.config.seed}") as step:
         outcome = perform(options, step)
@@ -137,13 +152,19 @@ def data(
     file: Annotated[str, typer.Argument(help="A market file, or either file of a LOBSTER pair.")],
     levels: Annotated[int | None, typer.Option(help="Levels to read.")] = None,
     strict_data: Annotated[bool, typer.Option("--strict-data", help="Refuse crossed or locked rows.")] = False,
-    select: Annotated[str | None, typer.Option(help="Instrument id or symbol, of a file of several.")] = None,
+    instrument: Name = None,
+    tick: Tick = None,
+    tick_value: TickValue = None,
+    fee: Fee = None,
+    zone: Zone = None,
+    select: Select = None,
     as_json: Json = False,
 ) -> int:
     """Say what a market file holds."""
     from foxflow.market.data import describe
 
-    found = describe(file, levels=levels, strict=strict_data, select=select)
+    traded = instrument_of(instrument, tick, tick_value, fee, zone)
+    found = describe(file, levels=levels, strict=strict_data, select=select, instrument=traded)
     typer.echo(json.dumps(found) if as_json else show.fields_text(found))
     return 0
 

@@ -10,6 +10,7 @@ from foxflow.errors import must
 
 if TYPE_CHECKING:
     from foxflow.experiments.run import Options
+    from foxflow.market.instrument import Instrument
 
 SIZES = {"default": (2000, 200), "tiny": (12, 4)}
 """Training and evaluation steps of each preset; --quick takes QUICK."""
@@ -41,6 +42,8 @@ def run_options(  # noqa: PLR0913
     strict: bool,
     name: str | None,
     stop_at: int | None,
+    instrument: Instrument | None = None,
+    select: str | None = None,
 ) -> Options:
     """Check every option of `foxflow run`, before anything heavy is loaded.
 
@@ -51,6 +54,8 @@ def run_options(  # noqa: PLR0913
 
     if data not in SYNTHETIC:
         _file(data)
+    elif instrument is not None or select is not None:
+        raise must("--instrument, --tick and --select", "go with a market file", f"--data {data}")
     if threads is not None and not 1 <= threads <= 1024:
         raise must("--threads", "be 1 to 1024", threads)
     if name is not None and (not name.strip() or "/" in name or name in (".", "..")):
@@ -79,7 +84,31 @@ def run_options(  # noqa: PLR0913
         name=name,
         stop_at=stop_at,
         strict=strict,
+        instrument=instrument,
+        select=select,
     )
+
+
+def instrument_of(
+    name: str | None, tick: str | None, tick_value: str | None, fee: str | None, zone: str | None
+) -> Instrument | None:
+    """What is traded, as options state it; None where they leave it to the file.
+
+    Raises:
+        Mistake: a built-in name goes with terms, terms lack tick or tick value, or one of them can't be used.
+    """
+    terms = {"--tick": tick, "--tick-value": tick_value, "--fee": fee, "--zone": zone}
+    stated = [option for option, value in terms.items() if value is not None]
+    if name is None and not stated:
+        return None
+    from foxflow.market import instrument as room
+
+    if not stated:
+        return room.instrument(str(name))
+    if tick is None or tick_value is None:
+        raise must(" and ".join(stated), "go with --tick and --tick-value", "one without the other")
+    made = room.Terms(name=name or "custom", tick=tick, tick_value=tick_value, fee=fee or "0", zone=zone or "UTC")
+    return room.make(made)
 
 
 def _file(data: str) -> None:

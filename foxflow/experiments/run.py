@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from foxflow.market.book import Tape
+    from foxflow.market.instrument import Instrument
     from foxflow.track import Tracked, Twin
     from foxflow.train.trainer import Trainer
 
@@ -41,6 +42,8 @@ class Options:
     name: str | None = None
     stop_at: int | None = None
     strict: bool = False
+    instrument: Instrument | None = None
+    select: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,9 @@ def load_tape(options: Options) -> Tape:
         rows = max(4096, 4 * (config.steps + shape.T + 34))
         make = simulate.synthetic if options.data == "synthetic" else simulate.reverting
         return make(config.seed, rows, shape.L)
-    tape = data.load(options.data, levels=shape.L, strict=options.strict)
+    tape = data.load(
+        options.data, levels=shape.L, strict=options.strict, instrument=options.instrument, select=options.select
+    )
     book.check_trainable(tape, shape.T)
     return tape
 
@@ -123,7 +128,12 @@ def _manifest(options: Options, trainer: Trainer, tape: Tape, environment: dict[
         "seed": options.config.seed,
         "config": options.config.as_dict(),
         "source": {"foxflow": source_digest()},
-        "data": {"tape": options.config.data, "instrument": tape.instrument.name, "files": dict(tape.source)},
+        "data": {
+            "tape": options.config.data,
+            "instrument": tape.instrument.name,
+            "terms": asdict(tape.instrument),
+            "files": dict(tape.source),
+        },
         "dataflow": as_json(options.config.shape),
         "environment": environment,
         "arithmetic": environment["arithmetic"],

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bits import fresh_process
-from cli.commanding import ROOT, Command, Said, fresh, here
+from cli.commanding import ROOT, Command, Said, fresh
 
 from foxflow import __version__
 
 TINY = ("run", "--seed", "42", "--preset", "tiny")
-
-
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """foxflow in an empty folder without a store."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return lambda *words: here(capsys, *words)
 
 
 def refused(said: Said) -> str:
