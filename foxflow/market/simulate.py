@@ -18,8 +18,8 @@ START_NS = 1_704_205_800 * NANOS
 MAX_SIZE = 200
 PERIOD = 32
 """Rows of one swing of the reverting tape, down and up again."""
-AMPLITUDE = 8
-"""Ticks from its middle to its top; with PERIOD 32 it moves a tick a row."""
+AMPLITUDE = 16
+"""Ticks from its middle to its top; with PERIOD 32 it moves two ticks a row, so an order that waits is left behind."""
 LATENCY = 2
 """Rows from the book on which an action is chosen to the book in which it is done: one step in flight."""
 BUY, SELL = 1, 2
