@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH ?= torch==2.13.0
 SOURCES := $(wildcard cuda_ext/*)
 
-.PHONY: run test test-slow lint gpu-test bench gpu-bench ui build clean
+.PHONY: run test test-slow lint gpu-test bench ui build clean
 
 run: $(VENV)/built
 	$(BIN)/foxflow run --seed 42 --quick

@@ -10,8 +10,6 @@ SEED_BITS = 64
 MOST_STEPS = 1_000_000
 """A synthetic tape has four rows a step, drawn at once."""
 MOST_SEEDS = 100_000
-SPECIMENS: tuple[str, ...] = ()
-GEMMS = ("own", "cublas")
 LEVELS_OF_RECORD = ("all", "light", "none")
 DEVICES = ("auto", "cpu", "cuda")
 DUMP_FLAGS = {

@@ -7,6 +7,7 @@ Maps travel as sorted tuples of pairs, JSON as text, floats inside JSON text as 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -69,6 +70,11 @@ class Record:
     dump: Callable[[str, int], Iterator[pa.RecordBatch]]
     read: Callable[[str], bytes | None]
     """Bytes of one of the record's other files by name (diag.jsonl, eval_summary.json …), None if absent."""
+
+
+def manifest_digest(record: Record) -> str:
+    """SHA-256 of manifest.json in hex, which seals all other files (the MLflow tag `foxflow.manifest`)."""
+    return hashlib.sha256(record.manifest.encode()).hexdigest()
 
 
 DIGEST_COLUMNS = ("step", "phase", "k", "rank", "order", "group", "buffer", "dtype", "shape", "nbytes", "digest")

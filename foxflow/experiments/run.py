@@ -145,14 +145,18 @@ def _params(options: Options) -> dict[str, object]:
     return {"seed": options.config.seed, **options.config.as_dict(), "record": options.recording.level}
 
 
+def _identity(options: Options, manifest: dict[str, Any]) -> str:
+    """What a twin must share with this run."""
+    facts = {key: manifest[key] for key in ("seed", "config", "source", "data", "arithmetic", "capture")}
+    return identity({**facts, "steps": options.config.steps if options.stop_at is None else options.stop_at})
+
+
 def _tags(options: Options, manifest: dict[str, Any]) -> dict[str, str]:
     git, config = git_state(), options.config
-    facts = {key: manifest[key] for key in ("seed", "config", "source", "data", "arithmetic", "capture")}
-    steps = config.steps if options.stop_at is None else options.stop_at
     clean = not config.specimens and not (git and git[1])
     environment = manifest["environment"]
     tags = {
-        "foxflow.identity": identity({**facts, "steps": steps}),
+        "foxflow.identity": _identity(options, manifest),
         "foxflow.clean": "true" if clean else "false",
         "foxflow.seed": str(config.seed),
         "foxflow.torch": str(environment["torch"]),
@@ -198,8 +202,7 @@ def _twin(
 ) -> Twin | None:
     from foxflow import track
 
-    identity_tag = _tags(options, manifest)["foxflow.identity"]
-    twin = track.find_twin(identity_tag, fingerprint, run_id=tracked.run_id)
+    twin = track.find_twin(_identity(options, manifest), fingerprint, run_id=tracked.run_id)
     verdict = "first" if twin is None else flow.EQUAL if twin.agrees else flow.DIVERGED
     tracked.tag({"foxflow.twin": twin.run_id if twin else None, "foxflow.verdict": verdict})
     tracked.close(record)

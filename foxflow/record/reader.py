@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,11 +48,6 @@ def open_record(path: str | Path) -> flow.Record:
         dump=functools.partial(_dump, folder),
         read=functools.partial(_read, folder, frozenset(declared["files"]), complete),
     )
-
-
-def manifest_digest(record: flow.Record) -> str:
-    """SHA-256 of manifest.json in hex, which seals all other files (the MLflow tag `foxflow.manifest`)."""
-    return hashlib.sha256(record.manifest.encode()).hexdigest()
 
 
 def _parsed(folder: Path, text: bytes) -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""What the run's page shows of its record: a bounded table of digests, and the manifest's own digest."""
+"""What the run's page shows of its record: a bounded table of digests."""
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foxflow.flow import TRAIN, Record
@@ -47,9 +45,3 @@ def _keep(batch: pa.RecordBatch, kept: dict[int, dict[tuple[str, str], str]]) ->
     chosen = chosen.filter(pc.is_in(chosen["step"], pa.array(sorted(wanted), chosen.schema.field("step").type)))
     for row in chosen.to_pylist():
         kept.setdefault(row["step"], {})[row["group"], row["buffer"]] = row["digest"]
-
-
-def manifest_digest(record: Record) -> str:
-    """SHA-256 of manifest.json as it lies on disk, else of the text that the handle holds."""
-    file = Path(record.path) / "manifest.json"
-    return hashlib.sha256(file.read_bytes() if file.is_file() else record.manifest.encode()).hexdigest()

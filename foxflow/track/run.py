@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from foxflow.errors import must
-from foxflow.flow import Record
-from foxflow.track.checksums import manifest_digest, table
+from foxflow.flow import Record, manifest_digest
+from foxflow.track.checksums import table
 from foxflow.track.store import Store, in_one_line, open_store
 
 BATCH = 1000

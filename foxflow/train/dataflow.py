@@ -15,8 +15,6 @@ from foxflow.train.table import lines
 RINGS = "slot_"
 """Buffers of this prefix are the replay ring: digested by their changed rows."""
 
-_TORCH = {"f32": "float32", "i32": "int32", "i64": "int64", "u32": "uint32", "u8": "uint8"}
-
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
@@ -36,11 +34,6 @@ class Buffer:
     def shape(self, sizes: Shape, rows: int) -> tuple[int, ...]:
         """Its sizes, given the axes and the number of rows of the tape."""
         return tuple(_size(axis, sizes, rows) for axis in self.axes)
-
-    @property
-    def torch_dtype(self) -> str:
-        """The name of its dtype in torch."""
-        return _TORCH[self.dtype]
 
 
 def _size(axis: str, sizes: Shape, rows: int) -> int:

@@ -80,9 +80,12 @@ class Trainer:
         if stop_at is not None and stop_at < self.config.steps:
             return
         yield from self._evaluate()
-        tape = {"tape_book": self._train_segment.book, "tape_ts": self._train_segment.ts}
-        self._capture.take(tape | self._state() | self.env.state(), self.plan.final())
+        self._capture.take(self._tape() | self._state() | self.env.state(), self.plan.final())
         yield flow.Step(step=self.config.steps, phase=flow.FINAL, buffers=self._capture.finish())
+
+    def _tape(self) -> Tensors:
+        """Row 1."""
+        return {"tape_book": self._train_segment.book, "tape_ts": self._train_segment.ts}
 
     def _state(self) -> Tensors:
         """Rows 2 to 9: what a step starts from, but for the world."""
@@ -101,9 +104,8 @@ class Trainer:
     def _train(self, t: int) -> flow.Step:
         slots = self.plan.start(t)
         seen = self.env.observe()
-        tape = {"tape_book": self._train_segment.book, "tape_ts": self._train_segment.ts}
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
-        self._capture.take(tape | self._state() | self.env.state() | shown, slots)
+        self._capture.take(self._tape() | self._state() | self.env.state() | shown, slots)
         h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt).h
         logits = heads.linear(self.learner.weights, "pi", h)
         action, log_pi = self._act(t, logits)
