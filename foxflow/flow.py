@@ -1,6 +1,6 @@
 """What the stages hand to one another: frozen values, from left to right, and nothing else.
 
-train -Step-> record -Record-> comparison -Comparison-> explanation, gate -Verdict-> exit code
+train -Step-> record -Record-> comparison -Comparison-> explanation -Explanation-> proof; gate -Verdict-> exit code
 
 Maps travel as sorted tuples of pairs, JSON as text, floats inside JSON text as written in the record.
 """
@@ -153,6 +153,66 @@ class Comparison:
     files: tuple[tuple[str, bool | None], ...] = ()
     """Summaries and diag.jsonl (without elapsed_s): (file, bytes equal), None where a side lacks it."""
     fingerprints: tuple[str | None, str | None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """Where a divergence begins: a buffer that differs though all that it was made from is EQUAL."""
+
+    where: Where
+    cause: str
+    """race, unseeded-init, rng, input, order, thread-count, batch-composition, stale-state, resume, precision,
+    bit-flip, environment, clock or unknown."""
+    confidence: str
+    """certain, likely or open, as far as records alone can tell."""
+    producer: str
+    rule: str
+    sentence: str
+    evidence: tuple[str, ...]
+    wakes_at: int | None = None
+    """For a dormant divergence: the step in which it first changes state beyond itself."""
+    also: tuple[str, ...] = ()
+    """Other buffers that the same producer made at the same place and that differ too."""
+    repeats: int = 1
+    """At how many places (steps, iterations) the producer began a divergence anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Every root of a comparison, in dataflow order."""
+
+    comparison: Comparison
+    roots: tuple[Root, ...]
+    case: str | None = None
+    """The sub-case of the reference trainer's decision tree, in words."""
+    ask: tuple[str, ...] = ()
+    """What to record next, where the records can't tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One experiment on an accused producer."""
+
+    name: str
+    repeats: int
+    outcome: str
+    meaning: str
+    reproduced: bool
+    """The difference came back under the experiment's own hands."""
+    command: str
+    """How to repeat it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What the experiments on a root came to."""
+
+    explanation: Explanation
+    accused: Root | None
+    proven: bool
+    experiments: tuple[Experiment, ...]
+    folder: str | None = None
+    """Where inputs, digests and commands of the experiments are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import typer
 
 from foxflow import __version__, flow
 from foxflow.cli import show
-from foxflow.cli.options import instrument_of, quick_sizes, run_options
+from foxflow.cli.options import instrument_of, quick_sizes, run_options, words_of
 from foxflow.errors import must
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ def _version(
 
 @app.command()
 def run(
+    context: typer.Context,
     seed: Annotated[str, typer.Option(help="0 to 2^64 - 1.")],
     quick: Annotated[bool, typer.Option("--quick", help="200 training and 50 evaluation steps.")] = False,
     data: Annotated[str, typer.Option(help="synthetic, synthetic:reverting, or a market file.")] = "synthetic",
@@ -80,7 +81,7 @@ def run(
         seed=seed, steps=train, eval_steps=evaluate, preset=preset, levels=levels, data=data, device=device,
         threads=threads, dump=dump, dump_steps=dump_steps, dump_k=dump_k, record=record, track=track,
         strict=strict_data, name=run_name, stop_at=stop_at,
-        instrument=instrument_of(instrument, tick, tick_value, fee, zone), select=select,
+        instrument=instrument_of(instrument, tick, tick_value, fee, zone), select=select, command=words_of(context),
     )  # fmt: skip
     with show.progress(f"seed {options.config.seed}") as step:
         outcome = perform(options, step)

@@ -9,6 +9,8 @@ from foxflow import config
 from foxflow.errors import must
 
 if TYPE_CHECKING:
+    import typer
+
     from foxflow.experiments.run import Options
     from foxflow.market.instrument import Instrument
 
@@ -44,6 +46,7 @@ def run_options(  # noqa: PLR0913
     stop_at: int | None,
     instrument: Instrument | None = None,
     select: str | None = None,
+    command: tuple[str, ...] = (),
 ) -> Options:
     """Check every option of `foxflow run`, before anything heavy is loaded.
 
@@ -86,7 +89,24 @@ def run_options(  # noqa: PLR0913
         strict=strict,
         instrument=instrument,
         select=select,
+        command=command,
     )
+
+
+NOT_REPEATED = ("run_name", "as_json", "require_twin")
+"""Options that speak of one run, not of what it computes."""
+
+
+def words_of(context: typer.Context) -> tuple[str, ...]:
+    """The words that make a command again, from any folder: options that were given, files by their full path."""
+    words = [str(context.info_name)]
+    for option in context.command.params:
+        value = context.params.get(str(option.name))
+        if value in (None, False, option.default) or option.name in NOT_REPEATED:
+            continue
+        path = option.name == "data" and Path(value).is_file()
+        words += [option.opts[0]] if value is True else [option.opts[0], str(Path(value).resolve() if path else value)]
+    return tuple(words)
 
 
 def instrument_of(

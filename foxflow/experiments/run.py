@@ -44,6 +44,8 @@ class Options:
     strict: bool = False
     instrument: Instrument | None = None
     select: str | None = None
+    command: tuple[str, ...] = ()
+    """The words after `foxflow` that make this run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,7 @@ def _manifest(options: Options, trainer: Trainer, tape: Tape, environment: dict[
         "environment": environment,
         "arithmetic": environment["arithmetic"],
         "capture": {"names": list(names), "thinned": not names},
+        "command": list(options.command),
     }
 
 

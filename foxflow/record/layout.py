@@ -27,7 +27,7 @@ MANIFEST, DIGESTS, RUNNING, DIAG, BUFFERS = (
 )
 PHASES = (flow.TRAIN, flow.EVAL, flow.FINAL)
 STEMS = {flow.TRAIN: "step", flow.EVAL: "eval", flow.FINAL: "final"}
-DECLARED = ("seed", "config", "source", "data", "dataflow", "environment", "arithmetic", "capture")
+DECLARED = ("seed", "config", "source", "data", "dataflow", "environment", "arithmetic", "capture", "command")
 """What the manifest takes from the caller as it is."""
 
 REPEATED = ("phase", "group", "buffer", "dtype", "shape")

@@ -6,7 +6,7 @@ The table exists once, in foxflow/train/table.py; records, comparisons and expla
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from foxflow.config import Shape
@@ -27,6 +27,8 @@ class Buffer:
     """s, e, k or l: as the step starts, once computed, in each iteration, after the inner loop."""
     dtype: str
     axes: tuple[str, ...]
+    starts: str | None
+    """What makes it at step 0, where its producers read the step before."""
     producers: tuple[str, ...]
     inputs: tuple[str, ...]
     """Names; a trailing `-` means the step before, `~` the iteration before."""
@@ -64,7 +66,8 @@ def buffers(shape: Shape) -> tuple[Buffer, ...]:
 
 def _parse(line: str) -> list[Buffer]:
     row, group, at, flow, names = (part.strip() for part in line.split("|"))
-    producers, _, inputs = flow.partition("<-")
+    makers, _, inputs = flow.partition("<-")
+    start, later, producers = makers.rpartition(">")
     pairs = re.findall(r"(\S+) (\w+)\[([^\]]*)\]", names)
     return [
         Buffer(
@@ -74,6 +77,7 @@ def _parse(line: str) -> list[Buffer]:
             at,
             dtype,
             tuple(filter(None, axes.split(","))),
+            start.strip() if later else None,
             tuple(part.strip() for part in producers.split(",")),
             tuple(inputs.split()),
         )
@@ -87,8 +91,7 @@ def _expand(buffer: Buffer, by_row: dict[str, list[str]]) -> Buffer:
     for name in buffer.inputs:
         mark = name[-1] if name[-1] in "-~" else ""
         inputs += [f"{each}{mark}" for each in by_row.get(name.rstrip("-~"), [name.rstrip("-~")])]
-    fields = (buffer.name, buffer.row, buffer.group, buffer.at, buffer.dtype, buffer.axes, buffer.producers)
-    return Buffer(*fields, tuple(dict.fromkeys(inputs)))
+    return replace(buffer, inputs=tuple(dict.fromkeys(inputs)))
 
 
 def as_json(shape: Shape) -> list[dict[str, object]]:
@@ -99,6 +102,7 @@ def as_json(shape: Shape) -> list[dict[str, object]]:
             "group": b.group,
             "row": b.row,
             "at": b.at,
+            "starts": b.starts,
             "producers": list(b.producers),
             "inputs": list(b.inputs),
         }

@@ -1,6 +1,8 @@
 """The rows of the dataflow table of docs/trainer.md, one line a row:
 
-    number | group | captured at | producers <- inputs | buffer dtype[axes] ...
+    number | group | captured at | start > producers <- inputs | buffer dtype[axes] ...
+
+Start: what makes the buffer at step 0, where the producers need a step before; left out where there is no such need.
 
 Captured at: s as the step starts, e once computed, k in each iteration of the inner loop, l after that loop.
 Inputs: `#12` all buffers of row 12, or a name; a minus sign after it means the step before, `~` the iteration before
@@ -20,10 +22,10 @@ _TAPE = """
 """
 
 _WORLD = """
-7 | E | s | controllers <- isv- roll_pi_logits- reward_raw- done- hold_steps #2- #2 | isv f32[16]
-8 | A | s | carry_update <- roll_h_t- wrap- | cfc_carry f32[B,H]
-9 | C | s | prng_advance <- act_prng_state- per_prng_state- iqn_prng_state- | act_prng_state u32[B] per_prng_state u32[B] iqn_prng_state u32[B]
-10 | D | s | env_reset, env_step <- #10- #1 action- wrap- | lob_cursor i64[B] pos i32[B] entry_ticks i32[B] cash_half_ticks i64[B] pending_action i32[B] rest_side i32[B] rest_px_ticks i32[B] rest_step i32[B] open_step i32[B] hold_steps i32[B]
+7 | E | s | config > controllers <- isv- roll_pi_logits- reward_raw- done- hold_steps #2- #2 | isv f32[16]
+8 | A | s | zeros > carry_update <- roll_h_t- wrap- | cfc_carry f32[B,H]
+9 | C | s | splitmix > prng_advance <- act_prng_state- per_prng_state- iqn_prng_state- | act_prng_state u32[B] per_prng_state u32[B] iqn_prng_state u32[B]
+10 | D | s | env_reset > env_step <- #10- #1 action- wrap- | lob_cursor i64[B] pos i32[B] entry_ticks i32[B] cash_half_ticks i64[B] pending_action i32[B] rest_side i32[B] rest_px_ticks i32[B] rest_step i32[B] open_step i32[B] hold_steps i32[B]
 11 | D | s | book_gather <- #1 lob_cursor | lob_book i32[B,4*L]
 12 | D | s | features <- #1 #10 obs_win- wrap- | obs f32[B,F] obs_win f32[B,T,F]
 13 | M | e | encoder_fwd <- obs_win cfc_carry tape_ts lob_cursor #2 | roll_h_t f32[B,H]
@@ -125,7 +127,7 @@ def lines(shape: Shape) -> tuple[str, ...]:
         *(_weight(w) for w in weights),
         *(_target(w) for w in weights if w.group in TARGETS),
         *adam,
-        "6 | O | s | adam <- adam_beta- | adam_beta f32[2]",
+        "6 | O | s | ones > adam <- adam_beta- | adam_beta f32[2]",
         _WORLD,
         _FORWARD,
         _LOSSES,
@@ -144,17 +146,19 @@ def _weight(w: Weight) -> str:
     name, row = weight_name(w.key), {"trunk": "2 | W", "outcome": "4 | K"}.get(w.group, "3 | W")
     init = {"trunk": "init_trunk", "outcome": "init_outcome"}.get(w.group, "init_head")
     learnt = f"{gradient_name(w.key)}- adam_m.{w.key}- adam_v.{w.key}- adam_beta- grad_norm- isv- {name}-"
-    return f"{row} | s | {init}, adam <- {learnt} | {name} {_axes(w)}"
+    return f"{row} | s | {init} > adam <- {learnt} | {name} {_axes(w)}"
 
 
 def _target(w: Weight) -> str:
     name = target_name(w.key)
-    return f"5 | W | s | polyak <- {weight_name(w.key)} {name}- | {name} {_axes(w)}"
+    return f"5 | W | s | copy > polyak <- {weight_name(w.key)} {name}- | {name} {_axes(w)}"
 
 
 def _moments(w: Weight) -> tuple[str, ...]:
     learnt = f"{gradient_name(w.key)}- grad_norm-"
-    return tuple(f"6 | O | s | adam <- {learnt} {m}.{w.key}- | {m}.{w.key} {_axes(w)}" for m in ("adam_m", "adam_v"))
+    return tuple(
+        f"6 | O | s | zeros > adam <- {learnt} {m}.{w.key}- | {m}.{w.key} {_axes(w)}" for m in ("adam_m", "adam_v")
+    )
 
 
 _REDUCED = {key: scratch for scratch, key in SCRATCHES.items()}

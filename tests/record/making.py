@@ -54,6 +54,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
         "dataflow": [["q_logits", "head_fwd", ["sampled_h_t", "w_q"]]],
         "environment": {"threads": 1, "device": "cpu"},
         "arithmetic": {"version": 1},
+        "command": [],
         "capture": {"names": None},
         **changes,
     }

@@ -10,7 +10,7 @@ import pytest
 from foxflow.errors import CorruptRecord
 from foxflow.record import Writer, open_record
 
-DECLARED = ("seed", "config", "source", "data", "dataflow", "environment", "arithmetic", "capture")
+DECLARED = ("seed", "config", "source", "data", "dataflow", "environment", "arithmetic", "capture", "command")
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ MANIFEST = {
     "dataflow": [],
     "environment": ENVIRONMENT,
     "arithmetic": "1",
+    "command": [],
     "capture": {"names": None},
 }
 
