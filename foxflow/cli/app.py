@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from foxflow import __version__, flow
-from foxflow.cli import show
+from foxflow.cli import causes, show
+from foxflow.cli.arguments import (
+    Allow,
+    Fee,
+    Json,
+    Name,
+    Run,
+    Select,
+    Tick,
+    TickValue,
+    Zone,
+    listed,
+    records,
+)
 from foxflow.cli.options import instrument_of, quick_sizes, run_options, words_of
 from foxflow.errors import must
 
@@ -19,18 +32,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Run = Annotated[str, typer.Argument(help="An MLflow run id or the start of one, a run's name, or a record's folder.")]
-Allow = Annotated[str, typer.Option(help="What may differ: seed, config, source, data; joined by commas.")]
-
-
-Name = Annotated[str | None, typer.Option("--instrument", help="ES, US-EQUITY, or a name for --tick and --tick-value.")]
-Tick = Annotated[str | None, typer.Option(help="Price of a tick, e.g. 0.25.")]
-TickValue = Annotated[str | None, typer.Option(help="Worth of a tick for one lot, e.g. 12.50.")]
-Fee = Annotated[str | None, typer.Option(help="Fee per lot and side.")]
-Zone = Annotated[str | None, typer.Option(help="Time zone of the exchange, e.g. America/Chicago.")]
-Select = Annotated[str | None, typer.Option(help="Instrument id or symbol, of a file of several.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -90,24 +91,13 @@ def run(
     return 1 if require_twin and departed else 0
 
 
-def _records(*names: str) -> list[flow.Record]:
-    from foxflow.record import open_record
-    from foxflow.track import resolve
-
-    return [open_record(resolve(name)) for name in names]
-
-
-def _allowed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
 @app.command()
 def compare(run_a: Run, run_b: Run, allow: Allow = "", as_json: Json = False) -> int:
     """Compare two runs, buffer by buffer, byte by byte."""
     from foxflow import comparison
 
-    a, b = _records(run_a, run_b)
-    found = comparison.compare(a, b, allow=_allowed(allow))
+    a, b = records(run_a, run_b)
+    found = comparison.compare(a, b, allow=listed(allow))
     typer.echo(json.dumps(comparison.as_json(found)) if as_json else comparison.as_table(found))
     return show.exit_code(found.verdict)
 
@@ -124,8 +114,8 @@ def gate(
     from foxflow import comparison
     from foxflow import gate as room
 
-    a, b = _records(run_a, run_b)
-    verdict = room.judge(comparison.compare(a, b, allow=_allowed(allow)), a, b, docs=docs)
+    a, b = records(run_a, run_b)
+    verdict = room.judge(comparison.compare(a, b, allow=listed(allow)), a, b, docs=docs)
     typer.echo(json.dumps(room.as_json(verdict)) if as_json else show.verdict_text(verdict))
     return 0 if verdict.passed else 1
 
@@ -175,7 +165,7 @@ def verify(run_name: Run, as_json: Json = False) -> int:
     """Check a record against its own seals: SHA-256 of every file, digest of every dump."""
     from foxflow.record import verify as verify_record
 
-    (record,) = _records(run_name)
+    (record,) = records(run_name)
     faults = verify_record(record)
     result: dict[str, Any] = {"record": record.path, "complete": record.complete, "faults": list(faults)}
     typer.echo(json.dumps(result) if as_json else show.faults_text(result))
@@ -190,3 +180,7 @@ def doctor(as_json: Json = False) -> int:
     found = examine()
     typer.echo(json.dumps(found) if as_json else show.doctor_text(found))
     return 0 if found["ok"] else 1
+
+
+app.command()(causes.prove)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(causes.locate)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from foxflow import flow
-from foxflow.errors import FoxflowError, Mistake, must
+from foxflow.errors import must
+from foxflow.experiments.rerun import launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pai
 
     runs = []
     for side in "ab":
-        run = _run(seed, run_options)
+        run = launch(["run", "--seed", str(seed), *run_options])
         runs.append(run)
         note(f"seed {seed}, run {side}: {run['run_name']} {run['fingerprint']} in {run['seconds']} s")
     a, b = (open_record(run["record"]) for run in runs)
@@ -57,17 +55,6 @@ def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pai
     note(f"seed {seed}: {comparison.verdict}, gate {'PASS' if verdict.passed else 'FAIL'}")
     names = [run["run_id"] or run["record"] for run in runs]
     return Pair(seed=seed, run_a=names[0], run_b=names[1], comparison=comparison, gate=verdict)
-
-
-def _run(seed: int, run_options: list[str]) -> dict[str, str]:
-    command = [sys.executable, "-m", "foxflow", "run", "--seed", str(seed), "--json", *run_options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 2:
-        raise Mistake(done.stderr.strip().removeprefix("foxflow: "))
-    if done.returncode:
-        raise FoxflowError(f"the run of seed {seed} ended with exit code {done.returncode}: {done.stderr[-2000:]}")
-    result: dict[str, str] = json.loads(done.stdout)
-    return result
 
 
 def overall(pairs: Sequence[Pair]) -> str:
