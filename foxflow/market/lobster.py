@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,8 @@ _MESSAGE = ("time", "type", "order id", "size", "price", "direction")
 _NO_ASK = 9_999_999_999
 _HALT = 7
 _ROWS = 8192
+_AHEAD = 32
+"""Batches of the book that are parsed while another thread reads the messages."""
 
 
 def _parts(path: Path) -> re.Match[str]:
@@ -104,10 +106,10 @@ def _blocks(book: Content, levels: int, message: Content, midnight: int) -> Iter
     batches = integer_batches(book, labels, _ROWS)
     with ThreadPoolExecutor(1) as worker:
         coming = worker.submit(_events, message, midnight)
-        first = next(batches, None)
+        ahead = list(islice(batches, _AHEAD))
         events = coming.result()
     rows = 0
-    for batch in chain(() if first is None else (first,), batches):
+    for batch in chain(ahead, batches):
         at = slice(rows, rows + len(batch[0]))
         rows = at.stop
         if rows <= len(events.ts):
