@@ -9,15 +9,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from foxflow.comparison import compare as compare
+    from foxflow.explanation import explain as explain
     from foxflow.record import open_record as open_record
 
 _PUBLIC = {
     "compare": "foxflow.comparison",
+    "explain": "foxflow.explanation",
     "open_record": "foxflow.record",
 }
 """Public name -> the module that defines it; loaded at first use."""
 
-__all__ = ["__version__", "compare", "open_record"]
+__all__ = ["__version__", "compare", "explain", "open_record"]
 
 
 def __getattr__(name: str) -> Any:

@@ -188,6 +188,17 @@ class Explanation:
     ask: tuple[str, ...] = ()
     """What to record next, where the records can't tell."""
 
+    @property
+    def sentence(self) -> str:
+        """The first root's sentence; without roots, why there is none."""
+        if self.roots:
+            return self.roots[0].sentence
+        if self.comparison.verdict == EQUAL:
+            return f"No divergence: {self.comparison.compared} buffers compared, all EQUAL."
+        if self.comparison.verdict == DIVERGED:
+            return f"No recorded buffer differs, yet the runs do: {self.comparison.reason}."
+        return f"Nothing to explain: {self.comparison.reason}."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:

@@ -1,4 +1,4 @@
-"""The commands that run again to find a cause: `prove` and `locate`."""
+"""The commands that find a cause: `explain` from two records, `prove` and `locate` by running again."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ Folder = Annotated[Path | None, typer.Option(help="Where what the experiments fi
 
 def _note(line: str) -> None:
     typer.echo(line, err=True)
+
+
+def explain(run_a: Run, run_b: Run, allow: Allow = "", as_json: Json = False) -> int:
+    """Name every root of a difference: what differs though all that it was made from is EQUAL."""
+    from foxflow import explanation
+
+    a, b = records(run_a, run_b)
+    found = explanation.explain(a, b, allow=listed(allow))
+    typer.echo(json.dumps(explanation.as_json(found)) if as_json else explanation.as_text(found))
+    return show.exit_code(found.comparison.verdict)
 
 
 def prove(
