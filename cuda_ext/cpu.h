@@ -43,17 +43,20 @@ __attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))) void rows_avx5
 }
 #endif
 
+// Calls row(i) for i in [begin, end) on this thread.
+template <class Row> void rows_here(int64_t begin, int64_t end, Row row) {
+#if defined(__x86_64__)
+  if (simd_level() == Simd::avx512) return rows_avx512(begin, end, row);
+  if (simd_level() == Simd::avx2) return rows_avx2(begin, end, row);
+#endif
+  rows_plain(begin, end, row);
+}
+
 struct Cpu {
   // Calls row(i) for i in [0, n), in parallel pieces of at least `grain` rows. Rows write disjoint elements, so
   // neither the number of threads nor the instruction set shows in the result.
   template <class Row> static void rows(const Tensor&, int64_t n, int64_t grain, Row row) {
-    torch::stable::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) {
-#if defined(__x86_64__)
-      if (simd_level() == Simd::avx512) return rows_avx512(begin, end, row);
-      if (simd_level() == Simd::avx2) return rows_avx2(begin, end, row);
-#endif
-      rows_plain(begin, end, row);
-    });
+    torch::stable::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) { rows_here(begin, end, row); });
   }
 };
 }  // namespace fox

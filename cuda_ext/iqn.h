@@ -20,14 +20,17 @@ FOX_HD float cos_of_turns(uint32_t turns) {
   return quarter & 1 ? sine : (quarter & 2 ? -cosine : cosine);
 }
 
+// The bits of quantile i, from a row's state.
+FOX_HD uint32_t quantile_word(uint32_t state, int64_t i) {
+  return fmix32(state + 0x9E3779B9u * (static_cast<uint32_t>(i) + 1u));
+}
+
 // tau = v 2^-24 with v odd, so that pi e tau is v e of 2^25 parts of a turn, reduced by the mask.
 struct TauCos {
   const uint32_t* prng;
   float *tau, *cos;
   int64_t quantiles, cosines;
-  FOX_HD uint32_t word(int64_t b, int64_t i) const {
-    return fmix32(prng[b] + 0x9E3779B9u * (static_cast<uint32_t>(i) + 1u));
-  }
+  FOX_HD uint32_t word(int64_t b, int64_t i) const { return quantile_word(prng[b], i); }
   FOX_HD static float cosine(uint32_t word, int64_t e) {
     return cos_of_turns(odd24(word) * static_cast<uint32_t>(e) & 0x1FFFFFFu);
   }

@@ -146,6 +146,14 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // The next isv from this step's observations.
   m.def("controllers(Tensor(a!) isv, Tensor pi_logits_BA, Tensor reward_raw_B, Tensor done_B, Tensor hold_steps_B,"
         " Tensor norm_delta, Tensor norm_weights, int step, int steps) -> ()");
+
+  // --- specimens: real bugs, switched on by `foxflow run --specimen`; none runs otherwise
+  // iqn_tau_cos and prng_advance in one kernel: threads read the states that others are storing.
+  m.def("iqn_race(Tensor(a!) prng_B, int quantiles, int cosines, int times) -> (Tensor tau_BQ, Tensor cos_BQE)");
+  // per_rebuild by many blocks or threads, with a fence between levels where a barrier is needed.
+  m.def("per_fence(Tensor leaf_C, Tensor(a!) tree_C) -> ()");
+  // out[0,m,n] = sum over r of a[r,m] b[r,n]: parts of the rows side by side, added by float atomics as they finish.
+  m.def("splitk_gemm(Tensor a_RM, Tensor b_RN, int parts) -> Tensor");
 }
 
 // The module holds nothing of its own: importing it registers the ops above.

@@ -11,6 +11,7 @@ from torch import Tensor
 from foxflow.capture import Ring
 from foxflow.config import Shape
 from foxflow.ops import replay as ops
+from foxflow.ops import specimens as racy
 
 Tensors = dict[str, Tensor]
 
@@ -21,10 +22,11 @@ class Replay:
     Args:
         s: sizes; B divides C.
         device: where it lives.
+        specimens: bugs that are switched on.
     """
 
-    def __init__(self, s: Shape, device: torch.device) -> None:
-        self._shape = s
+    def __init__(self, s: Shape, device: torch.device, specimens: tuple[str, ...] = ()) -> None:
+        self._shape, self._specimens = s, specimens
         int32 = torch.int32
         self.slots: Tensors = {
             "slot_win": torch.zeros(s.C, s.T + 1, s.F, device=device),
@@ -75,7 +77,7 @@ class Replay:
 
     def draw(self, prng: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:
         """Rebuild the tree and draw B slots by priority: (per_idx, per_is_weight). `prng` is read, not advanced."""
-        ops.per_rebuild(self.tree["per_leaf"], self.tree["per_tree"])
+        rebuild(self.tree["per_leaf"], self.tree["per_tree"], self._specimens)
         return ops.per_sample(self.tree["per_leaf"], self.tree["per_tree"], prng, isv, self.counters["per_len"])
 
     def gather(self, idx: Tensor) -> Tensors:
@@ -96,3 +98,8 @@ class Replay:
     def update(self, idx: Tensor, row_loss_q: Tensor) -> None:
         """Set the priorities of drawn slots from their losses."""
         ops.per_update(self.tree["per_leaf"], self.counters["per_max_prio"], idx, row_loss_q)
+
+
+def rebuild(leaf_C: Tensor, tree_C: Tensor, specimens: tuple[str, ...]) -> None:
+    """Sum the leaves up to the root, in place; here `per_fence` takes the kernel's place."""
+    (racy.per_fence if "per_fence" in specimens else ops.per_rebuild)(leaf_C, tree_C)

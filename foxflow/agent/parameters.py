@@ -10,8 +10,9 @@ from math import prod
 import torch
 from torch import Tensor
 
+from foxflow.agent.seams import Specimens
 from foxflow.config import Shape
-from foxflow.determinism.init import scoped_init_seed, xavier
+from foxflow.determinism.init import scoped_init_seed, unseeded_scope, xavier
 
 GROUPS = ("trunk", "q", "pi", "v", "iqn", "dueling", "frd", "outcome")
 """Gradient groups in table order; each is clipped by its own norm."""
@@ -94,12 +95,21 @@ class Layout:
         return {w.key: flat[start:end].view(w.shape) for w, start, end in bounds}
 
 
-def draw(shape: Shape, seed: int) -> dict[str, Tensor]:
-    """Draw the initial weights on the host: one seeded scope a group, tensors in table order."""
+def draw(shape: Shape, seed: int, specimens: Specimens = ()) -> dict[str, Tensor]:
+    """Draw the initial weights on the host: one seeded scope a group, tensors in table order.
+
+    Args:
+        shape: sizes of the axes.
+        seed: of the run.
+        specimens: `unseeded_outcome` draws the outcome head's matrix anew, outside every seeded scope.
+    """
     drawn: dict[str, Tensor] = {}
     for group in GROUPS:
         with scoped_init_seed(seed, group):
             drawn |= {w.key: _start(w) for w in table(shape) if w.group == group}
+    if "unseeded_outcome" in specimens:
+        with unseeded_scope("outcome"):
+            drawn |= {w.key: _start(w) for w in table(shape) if w.key == "outcome_w"}
     return drawn
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foxflow import config
+from foxflow.determinism.specimens import chosen
 from foxflow.errors import must
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def run_options(  # noqa: PLR0913
     stop_at: int | None,
     instrument: Instrument | None = None,
     select: str | None = None,
+    specimen: str = "",
     command: tuple[str, ...] = (),
 ) -> Options:
     """Check every option of `foxflow run`, before anything heavy is loaded.
@@ -78,7 +81,7 @@ def run_options(  # noqa: PLR0913
         dump_k=dump_k,
     )
     return Options(
-        config=settings,
+        config=replace(settings, specimens=chosen(specimen)),
         recording=recording,
         data=data,
         device=config.choice("--device", device, config.DEVICES),

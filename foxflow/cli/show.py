@@ -51,11 +51,14 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
             "fingerprint": outcome.fingerprint,
             "steps": outcome.steps,
             "seconds": round(outcome.seconds, 3),
+            "specimens": list(outcome.specimens),
             "twin": verdict,
         }
         typer.echo(json.dumps(result))
         return
     typer.echo(f"run          {outcome.run_name}" + (f"  ({outcome.run_id})" if outcome.run_id else ""))
+    if outcome.specimens:
+        typer.echo(f"specimens    {', '.join(outcome.specimens)}: bugs switched on, so this run is not clean")
     typer.echo(f"fingerprint  {outcome.fingerprint or 'none: nothing was digested'}")
     typer.echo(f"record       {outcome.record.path}  ({outcome.steps} steps in {outcome.seconds:.1f} s)")
     if outcome.run_id:

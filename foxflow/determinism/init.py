@@ -1,8 +1,9 @@
-"""Initial values, drawn only inside a seeded scope; nothing falls back to time or thread id."""
+"""Initial values, drawn only inside a seeded scope; nothing but a specimen falls back to time and thread id."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod, sqrt
@@ -43,8 +44,25 @@ def scoped_init_seed(seed: int, stream: str) -> Iterator[Stream]:
 
     The generator of an enclosing scope is back after the block, also after an exception.
     """
+    with _scope_of(Stream(seed, STREAMS[stream])) as opened:
+        yield opened
+
+
+@contextmanager
+def unseeded_scope(stream: str) -> Iterator[Stream]:
+    """The specimen `unseeded_outcome`: a generator that starts from the clock and the thread's id, not from the seed.
+
+    Args:
+        stream: a key of `STREAMS`.
+    """
+    with _scope_of(Stream(time.time_ns() ^ threading.get_ident(), STREAMS[stream])) as opened:
+        yield opened
+
+
+@contextmanager
+def _scope_of(stream: Stream) -> Iterator[Stream]:
     before = getattr(_scope, "stream", None)
-    _scope.stream = Stream(seed, STREAMS[stream])
+    _scope.stream = stream
     try:
         yield _scope.stream
     finally:

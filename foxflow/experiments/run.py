@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from foxflow import flow
 from foxflow.config import Config, Recording
+from foxflow.determinism.specimens import check_device
 from foxflow.errors import must
 from foxflow.experiments.provenance import git_state, identity, source_digest
 
@@ -59,6 +60,8 @@ class Outcome:
     steps: int
     seconds: float
     twin: Twin | None
+    specimens: tuple[str, ...] = ()
+    """Bugs that were switched on."""
 
 
 Progress = Callable[[int, int, str], None]
@@ -72,6 +75,7 @@ def perform(options: Options, progress: Progress) -> Outcome:
         Mistake: an option, the data or the store can't be used; nothing is left behind.
     """
     device = _device(options.device)
+    check_device(options.config.specimens, device.type)
     if options.stop_at is not None and not 1 <= options.stop_at <= options.config.steps:
         raise must("--stop-at", f"be 1 to {options.config.steps} (--steps)", options.stop_at)
     tape = load_tape(options)
@@ -165,6 +169,8 @@ def _tags(options: Options, manifest: dict[str, Any]) -> dict[str, str]:
         "foxflow.torch": str(environment["torch"]),
         "foxflow.device": str(environment.get("gpu", environment["device"])),
     }
+    if config.specimens:
+        tags["foxflow.specimens"] = ",".join(config.specimens)
     if git:
         tags |= {"foxflow.git": git[0], "foxflow.git_dirty": git[1] or "clean"}
     return tags
@@ -197,6 +203,7 @@ def _recorded(
         steps=done,
         seconds=seconds,
         twin=twin,
+        specimens=options.config.specimens,
     )
 
 

@@ -1,0 +1,37 @@
+"""Where a specimen may take a kernel's place: one function each, told which specimens are switched on.
+
+The trainer and the replay of a single kernel go through the same functions, so that both run the same code.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from foxflow.config import Shape
+from foxflow.ops import iqn, policy
+from foxflow.ops import specimens as racy
+from foxflow.ops.linalg import matmul_rows
+
+Specimens = tuple[str, ...]
+"""Names of the catalogue; none in a clean run."""
+
+IQN_ADVANCE = 8
+"""xorshift32 steps of the quantile sampler's state after each call."""
+SPLIT_PARTS = 8
+"""Parts of the rows in a split-K product."""
+
+
+def fractions(s: Shape, prng_B: Tensor, specimens: Specimens) -> tuple[Tensor, Tensor]:
+    """Draw one call's quantile fractions [B, Q] and their cosines [B, Q, E], and advance the states in place."""
+    if "iqn_race" in specimens:
+        return racy.iqn_race(prng_B, s.Q, s.E, IQN_ADVANCE)
+    drawn = iqn.iqn_tau_cos(prng_B, s.Q, s.E)
+    policy.prng_advance(prng_B, IQN_ADVANCE)
+    return drawn
+
+
+def row_products(x_RM: Tensor, grad_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
+    """Sum a layer's gradient over chunks of `rows` rows, [chunks, M, N]."""
+    if "splitk_gemm" in specimens:
+        return racy.splitk_gemm(x_RM, grad_RN, SPLIT_PARTS)
+    return matmul_rows(x_RM, grad_RN, rows)
