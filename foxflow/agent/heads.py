@@ -6,10 +6,11 @@ actions read pi, so neither race nor seed of the other heads reaches the world.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from torch import Tensor
 
+from foxflow.agent.stage import Named, Stage
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import dueling, iqn, losses, targets
 from foxflow.ops.linalg import matmul, matmul_nt, matmul_rows, sum_rows
@@ -17,131 +18,152 @@ from foxflow.ops.linalg import matmul, matmul_nt, matmul_rows, sum_rows
 LINEAR = ("q", "pi", "v", "frd", "outcome")
 """Heads whose gradient goes on into the encoding, in the order in which it is summed."""
 
-Tensors = dict[str, Tensor]
 
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """What the heads learn from: rows drawn from the replay ring, their weights and labels."""
-
-    action: Tensor
-    reward: Tensor
-    done: Tensor
-    log_pi_old: Tensor
-    weight: Tensor
-    frd_labels: Tensor
-    outcome_labels: Tensor
-    isv: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """One forward pass of all heads; `record` holds the buffers by name, the rest serves the backward pass."""
-
-    record: Tensors
-    pre: Tensor
-    mixed: Tensor
-
-
-def linear(w: Tensors, key: str, x: Tensor) -> Tensor:
+def linear(w: Named, key: str, x: Tensor) -> Tensor:
     """x W + b of one linear layer."""
     return matmul(x, w[f"{key}_w"], w[f"{key}_b"])
 
 
-def quantiles(w: Tensors, s: Shape, h_BH: Tensor, cos_BQE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """IQN: the values [B, Q, A], the embedding before its relu and the mix with h, both [B, Q, H]."""
-    pre = linear(w, "iqn.e", cos_BQE.view(-1, s.E)).view(-1, s.Q, s.H)
-    mixed = iqn.iqn_mix_fwd(pre, h_BH)
-    return linear(w, "iqn.o", mixed.view(-1, s.H)).view(-1, s.Q, s.A), pre, mixed
-
-
-def composed(w: Tensors, h_BH: Tensor) -> Tensor:
-    """Dueling: V + A - mean A, [B, A]."""
+def _composed(w: Named, h_BH: Tensor) -> Tensor:
     return dueling.dueling_compose(linear(w, "dueling.v", h_BH), linear(w, "dueling.a", h_BH))
 
 
-def forward(w: Tensors, s: Shape, h_BH: Tensor, cos_BQE: Tensor) -> Outputs:
-    """Run every head on an encoding.
-
-    Args:
-        w: weights by key.
-        s: sizes.
-        h_BH: the encoding.
-        cos_BQE: cosines of this call's quantile fractions.
-    """
-    q_values, pre, mixed = quantiles(w, s, h_BH, cos_BQE)
-    record = {
-        "q_logits": linear(w, "q", h_BH).view(-1, s.A, s.Z),
-        "pi_logits": linear(w, "pi", h_BH),
-        "v_pred": linear(w, "v", h_BH).view(-1),
-        "dueling_q_composed": composed(w, h_BH),
-        "iqn_q_values": q_values,
-        "frd_logits": linear(w, "frd", h_BH).view(-1, 3, s.Y),
-        "outcome_logits": linear(w, "outcome", h_BH),
-    }
-    return Outputs(record, pre, mixed)
+def _mixed(w: Named, s: Shape, h_BH: Tensor, cos_BQE: Tensor) -> tuple[Tensor, Tensor]:
+    """IQN's embedding before its relu, and its mix with h, both [B, Q, H]."""
+    pre = linear(w, "iqn.e", cos_BQE.view(-1, s.E)).view(-1, s.Q, s.H)
+    return pre, iqn.iqn_mix_fwd(pre, h_BH)
 
 
-def target(wt: Tensors, s: Shape, h_next_BH: Tensor, cos_BQE: Tensor, d: Sampled) -> Tensors:
-    """What the heads are to predict, from the slowly following copies; buffers by name."""
-    q_target, _, _ = quantiles(wt, s, h_next_BH, cos_BQE)
-    rest = (d.reward, d.done, d.isv)
-    return {
-        "iqn_q_target": q_target,
-        "q_target_dist": targets.c51_target(linear(wt, "q", h_next_BH).view(-1, s.A, s.Z), *rest),
-        "v_target": targets.v_target(linear(wt, "v", h_next_BH), *rest),
-        "iqn_target": targets.iqn_target(q_target, *rest),
-        "dueling_target": targets.dueling_target(composed(wt, h_next_BH), *rest),
-    }
+def _quantiles(w: Named, s: Shape, mixed_BQH: Tensor) -> Tensor:
+    return linear(w, "iqn.o", mixed_BQH.view(-1, s.H)).view(-1, s.Q, s.A)
 
 
-def loss(out: Tensors, tau_BQ: Tensor, want: Tensors, d: Sampled) -> Tensors:
-    """Row losses and gradients of every output: `advantage`, `row_loss_*` and `grad_logits_*` by name."""
-    advantage = want["v_target"] - out["v_pred"]
-    pairs = {
-        "q": losses.c51_loss(out["q_logits"], want["q_target_dist"], d.action, d.weight),
-        "pi": losses.pi_loss(out["pi_logits"], d.action, d.log_pi_old, advantage, d.isv),
-        "v": losses.v_loss(out["v_pred"].view(-1, 1), want["v_target"]),
-        "iqn": losses.iqn_loss(out["iqn_q_values"], tau_BQ, want["iqn_target"], d.action, d.weight),
-        "dueling": losses.dueling_loss(out["dueling_q_composed"], want["dueling_target"], d.action, d.weight),
-        "frd": losses.frd_loss(out["frd_logits"], d.frd_labels),
-        "outcome": losses.outcome_loss(out["outcome_logits"], d.outcome_labels),
-    }
-    record = {"advantage": advantage}
-    record |= {f"row_loss_{head}": row for head, (row, _) in pairs.items()}
-    record |= {f"grad_logits_{head}": grad for head, (_, grad) in pairs.items()}
-    record["grad_logits_v"] = record["grad_logits_v"].view(-1)
-    return record
+def _one(name: str, make: Callable[[Named, Shape, Named], Tensor]) -> Stage:
+    return Stage((name,), lambda w, s, x: (make(w, s, x),))
 
 
-def backward(
-    w: Tensors, s: Shape, h_BH: Tensor, grads: Tensors, f: Outputs, cos_BQE: Tensor
-) -> tuple[Tensors, Tensors]:
-    """Carry the gradients of the outputs back.
+OUTPUTS = (
+    _one("q_logits", lambda w, s, x: linear(w, "q", x["sampled_h_t"]).view(-1, s.A, s.Z)),
+    _one("pi_logits", lambda w, s, x: linear(w, "pi", x["sampled_h_t"])),
+    _one("v_pred", lambda w, s, x: linear(w, "v", x["sampled_h_t"]).view(-1)),
+    _one("dueling_q_composed", lambda w, s, x: _composed(w, x["sampled_h_t"])),
+    Stage(("iqn_pre", "iqn_mixed"), lambda w, s, x: _mixed(w, s, x["sampled_h_t"], x["iqn_cos"])),
+    _one("iqn_q_values", lambda w, s, x: _quantiles(w, s, x["iqn_mixed"])),
+    _one("frd_logits", lambda w, s, x: linear(w, "frd", x["sampled_h_t"]).view(-1, 3, s.Y)),
+    _one("outcome_logits", lambda w, s, x: linear(w, "outcome", x["sampled_h_t"])),
+)
+"""Every head on the encoding and this call's cosines."""
 
-    Returns:
-        (`grad_h_t_*` buffers, `grad_h_t_combined` last; gradients of the heads' weights by key, a sum a chunk).
-    """
-    record: Tensors = {}
-    chunks: Tensors = {}
-    for head in LINEAR:
-        flat = grads[f"grad_logits_{head}"].view(h_BH.shape[0], -1)
-        record[f"grad_h_t_{head}"] = matmul_nt(flat, w[f"{head}_w"])
-        _weights(chunks, head, h_BH, flat, CHUNK)
-    combined = record["grad_h_t_q"]
+
+def _next(x: Named) -> tuple[Tensor, Tensor, Tensor]:
+    return x["sampled_rewards"], x["sampled_dones"], x["isv"]
+
+
+def _q_target(w: Named, s: Shape, x: Named) -> Tensor:
+    return targets.c51_target(linear(w, "q", x["sampled_h_tp1"]).view(-1, s.A, s.Z), *_next(x))
+
+
+def _iqn_values(w: Named, s: Shape, x: Named) -> Tensor:
+    return _quantiles(w, s, _mixed(w, s, x["sampled_h_tp1"], x["iqn_cos_target"])[1])
+
+
+TARGETS = (
+    _one("iqn_q_target", _iqn_values),
+    _one("q_target_dist", _q_target),
+    _one("v_target", lambda w, s, x: targets.v_target(linear(w, "v", x["sampled_h_tp1"]), *_next(x))),
+    _one("iqn_target", lambda w, s, x: targets.iqn_target(x["iqn_q_target"], *_next(x))),
+    _one("dueling_target", lambda w, s, x: targets.dueling_target(_composed(w, x["sampled_h_tp1"]), *_next(x))),
+)
+"""What the heads are to predict; their weights are the slowly following copies."""
+
+
+def _pi_loss(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+    drawn = (x["sampled_actions"], x["sampled_log_pi_old"])
+    return losses.pi_loss(x["pi_logits"], *drawn, x["advantage"], x["isv"])
+
+
+def _v_loss(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+    row, grad = losses.v_loss(x["v_pred"].view(-1, 1), x["v_target"])
+    return row, grad.view(-1)
+
+
+def _drawn(x: Named) -> tuple[Tensor, Tensor]:
+    return x["sampled_actions"], x["per_is_weight"]
+
+
+def _iqn_loss(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+    return losses.iqn_loss(x["iqn_q_values"], x["iqn_tau"], x["iqn_target"], *_drawn(x))
+
+
+def _loss(head: str, run: Callable[[Named, Shape, Named], tuple[Tensor, ...]]) -> Stage:
+    return Stage((f"row_loss_{head}", f"grad_logits_{head}"), run)
+
+
+LOSSES = (
+    _one("advantage", lambda w, s, x: x["v_target"] - x["v_pred"]),
+    _loss("q", lambda w, s, x: losses.c51_loss(x["q_logits"], x["q_target_dist"], *_drawn(x))),
+    _loss("pi", _pi_loss),
+    _loss("v", _v_loss),
+    _loss("iqn", _iqn_loss),
+    _loss("dueling", lambda w, s, x: losses.dueling_loss(x["dueling_q_composed"], x["dueling_target"], *_drawn(x))),
+    _loss("frd", lambda w, s, x: losses.frd_loss(x["frd_logits"], x["frd_labels"])),
+    _loss("outcome", lambda w, s, x: losses.outcome_loss(x["outcome_logits"], x["outcome_labels"])),
+)
+"""Row losses and the gradients of every output."""
+
+
+def _sums(x_RM: Tensor, grad_RN: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Gradients of a linear layer's weights and bias, a sum for each chunk of rows."""
+    return matmul_rows(x_RM, grad_RN, rows), sum_rows(grad_RN, rows)
+
+
+def _flat(x: Named, head: str) -> Tensor:
+    grad = x[f"grad_logits_{head}"]
+    return grad.view(grad.shape[0], -1)
+
+
+def _into_encoding(head: str) -> tuple[Stage, ...]:
+    return (
+        _one(f"grad_h_t_{head}", lambda w, s, x: matmul_nt(_flat(x, head), w[f"{head}_w"])),
+        Stage((f"{head}_w", f"{head}_b"), lambda w, s, x: _sums(x["sampled_h_t"], _flat(x, head), CHUNK)),
+    )
+
+
+def _combined(_w: Named, _s: Shape, x: Named) -> Tensor:
+    total = x["grad_h_t_q"]
     for head in LINEAR[1:]:
-        combined = combined + record[f"grad_h_t_{head}"]
-    record["grad_h_t_combined"] = combined
-    grad_v, grad_a = dueling.dueling_split(grads["grad_logits_dueling"])
-    _weights(chunks, "dueling.v", h_BH, grad_v, CHUNK)
-    _weights(chunks, "dueling.a", h_BH, grad_a, CHUNK)
-    grad_q = grads["grad_logits_iqn"].view(-1, s.A)
-    _weights(chunks, "iqn.o", f.mixed.view(-1, s.H), grad_q, CHUNK * s.Q)
-    grad_mixed = matmul_nt(grad_q, w["iqn.o_w"]).view(-1, s.Q, s.H)
-    grad_pre = iqn.iqn_mix_bwd(f.pre, h_BH, grad_mixed).view(-1, s.H)
-    _weights(chunks, "iqn.e", cos_BQE.view(-1, s.E), grad_pre, CHUNK * s.Q)
-    return record, chunks
+        total = total + x[f"grad_h_t_{head}"]
+    return total
 
 
-def _weights(chunks: Tensors, key: str, x: Tensor, grad: Tensor, rows: int) -> None:
-    chunks[f"{key}_w"], chunks[f"{key}_b"] = matmul_rows(x, grad, rows), sum_rows(grad, rows)
+def _dueling(part: str) -> Stage:
+    def run(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+        return _sums(x["sampled_h_t"], x[f"dueling_grad_{part}"], CHUNK)
+
+    return Stage((f"dueling.{part}_w", f"dueling.{part}_b"), run)
+
+
+def _iqn_pre(w: Named, s: Shape, x: Named) -> Tensor:
+    grad_mixed = matmul_nt(x["grad_logits_iqn"].view(-1, s.A), w["iqn.o_w"]).view(-1, s.Q, s.H)
+    return iqn.iqn_mix_bwd(x["iqn_pre"], x["sampled_h_t"], grad_mixed)
+
+
+def _iqn_out(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
+    return _sums(x["iqn_mixed"].view(-1, s.H), x["grad_logits_iqn"].view(-1, s.A), CHUNK * s.Q)
+
+
+def _iqn_embedding(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
+    return _sums(x["iqn_cos"].view(-1, s.E), x["iqn_grad_pre"].view(-1, s.H), CHUNK * s.Q)
+
+
+GRADIENTS = (
+    *(stage for head in LINEAR for stage in _into_encoding(head)),
+    _one("grad_h_t_combined", _combined),
+    Stage(("dueling_grad_v", "dueling_grad_a"), lambda w, s, x: dueling.dueling_split(x["grad_logits_dueling"])),
+    _dueling("v"),
+    _dueling("a"),
+    Stage(("iqn.o_w", "iqn.o_b"), _iqn_out),
+    _one("iqn_grad_pre", _iqn_pre),
+    Stage(("iqn.e_w", "iqn.e_b"), _iqn_embedding),
+)
+"""Gradients of the encoding, by buffer name, and of the heads' weights by key, a sum a chunk."""

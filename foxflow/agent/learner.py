@@ -11,8 +11,24 @@ from foxflow.ops import learn
 from foxflow.ops.linalg import sum_rows
 
 Tensors = dict[str, Tensor]
-TAU_BOUNDS = (0.05, 100.0)
+TAU, TAU_BOUNDS = "trunk.cfc_tau", (0.05, 100.0)
 """The CfC cell's time constants stay in here, in seconds."""
+
+
+def chunk_sums(rows: Tensor, batch: int) -> Tensor:
+    """Sum a scratch of group I, one row a batch row (or a batch row and time), inside chunks of batch rows."""
+    return sum_rows(rows.view(rows.shape[0], -1), CHUNK * (rows.shape[0] // batch))
+
+
+def total(chunks: Tensor) -> Tensor:
+    """Sum over chunks, flat."""
+    return sum_rows(chunks.view(chunks.shape[0], -1), chunks.shape[0])
+
+
+def change(before_W: Tensor, after_W: Tensor) -> tuple[Tensor, Tensor]:
+    """The norm of what weights moved by, and of the weights: what the controllers see of the trunk."""
+    ends = [0, after_W.numel()]
+    return learn.group_norm(after_W - before_W, ends)[0], learn.group_norm(after_W, ends)[0]
 
 
 class Learner:
@@ -46,11 +62,9 @@ class Learner:
             chunks: sums over chunks of batch rows, by weight key.
         """
         for name, rows in scratch.items():
-            key, flat = SCRATCHES[name], rows.view(rows.shape[0], -1)
-            chunks[key] = sum_rows(flat, CHUNK * (rows.shape[0] // self._shape.B))
+            chunks[SCRATCHES[name]] = chunk_sums(rows, self._shape.B)
         for key, sums in chunks.items():
-            total = sum_rows(sums.view(sums.shape[0], -1), sums.shape[0])
-            self.grads[key].copy_(total.view(self.grads[key].shape))
+            self.grads[key].copy_(total(sums).view(self.grads[key].shape))
         return learn.group_norm(self._grad, self.layout.offsets)
 
     def update(self, norm: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,10 +72,9 @@ class Learner:
         trunk = self._flat[: self.layout.offsets[1]]
         self._before.copy_(trunk)
         learn.adam(self._state, self._grad, norm, self.layout.offsets, isv)
-        self.weights["trunk.cfc_tau"].clamp_(*TAU_BOUNDS)
+        self.weights[TAU].clamp_(*TAU_BOUNDS)
         learn.polyak(self._target, self._sources())
-        ends = [0, trunk.numel()]
-        return learn.group_norm(trunk - self._before, ends)[0], learn.group_norm(trunk, ends)[0]
+        return change(self._before, trunk)
 
     def _sources(self) -> Tensor:
         return torch.cat([self.weights[w.key].reshape(-1) for w in self.target_layout.weights])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from foxflow.agent import encoder, heads
-from foxflow.agent.learner import Learner
+from foxflow.agent import encoder, gradients, heads
+from foxflow.agent.learner import SCRATCHES, Learner
+from foxflow.agent.parameters import table
+from foxflow.agent.stage import Named, walk
 from foxflow.capture import Capture
 from foxflow.config import Shape
 from foxflow.ops import iqn, learn, policy
@@ -18,6 +20,10 @@ IQN_ADVANCE = 8
 """xorshift32 steps of the quantile sampler's state after each call."""
 WEIGHTED = ("q", "iqn", "dueling")
 """Heads whose row losses carry importance weights."""
+DRAWN = ("per_is_weight",)
+"""Captured as it is drawn, before the pass that reads it."""
+LAST = ("per_is_weight", "outcome_labels", *(f"row_loss_{head}" for head in HEADS))
+"""What the diag row is told of the last iteration."""
 
 
 class InnerLoop:
@@ -39,6 +45,7 @@ class InnerLoop:
         self.scratch: Tensors = {}
         self.chunks: Tensors = {}
         self.last: Tensors = {}
+        self._summed = [weight.key for weight in table(s) if weight.key not in SCRATCHES.values()]
 
     def iterate(self, k: int, capture: Capture, slots: Slots) -> None:
         """Learn from B drawn rows.
@@ -50,24 +57,19 @@ class InnerLoop:
         """
         s, w = self._shape, self._learner.weights
         idx, weight = self._draw(k, capture, slots)
-        rows = self._replay.gather(idx)
-        win, dt = rows["sampled_win"], rows["sampled_dt"]
-        now = (win[:, : s.T].contiguous(), rows["sampled_carry"], dt[:, 0].contiguous())
-        f = encoder.forward(w, s, *now, learns=True)
-        h_next = encoder.forward(w, s, win[:, 1:].contiguous(), f.h, dt[:, 1].contiguous()).h
-        cosines = self._fractions()
-        sampled = self._sampled(rows, weight)
-        out = heads.forward(w, s, f.h, cosines["iqn_cos"])
-        want = heads.target(self._learner.targets, s, h_next, cosines["iqn_cos_target"], sampled)
-        losses = heads.loss(out.record, cosines["iqn_tau"], want, sampled)
-        grads, chunks = heads.backward(w, s, f.h, losses, out, cosines["iqn_cos"])
-        back = encoder.backward(w, s, f, grads["grad_h_t_combined"])
-        self._gather(k, back.scratch, back.chunks | chunks)
-        self.last = rows | out.record | want | losses | grads | {"per_is_weight": weight}
-        encoded = activations(f) | {"sampled_h_t": f.h, "sampled_h_tp1": h_next}
-        fresh = encoded | cosines | back.record | self.last
-        capture.take({name: x for name, x in fresh.items() if name != "per_is_weight"}, slots, k)
-        self._replay.update(idx, losses["row_loss_q"])
+        x = self._replay.gather(idx)
+        x |= {"window": window(x, s), "carry": x["sampled_carry"], "dt": seconds(x)}
+        walk(encoder.LEARNS, w, s, x)
+        x |= {"sampled_h_t": x["h"], "sampled_h_tp1": following(w, s, x | {"sampled_h_t": x["h"]})}
+        x |= fractions(self._prng["iqn_prng_state"], s) | {"per_is_weight": weight, "isv": self._isv}
+        walk(heads.OUTPUTS, w, s, x)
+        walk(heads.TARGETS, self._learner.targets, s, x)
+        walk((*heads.LOSSES, *heads.GRADIENTS, *gradients.TRUNK), w, s, x)
+        gather(self.scratch, {name: x[name] for name in SCRATCHES}, first=k == 0)
+        gather(self.chunks, {key: x[key] for key in self._summed}, first=k == 0)
+        capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
+        self.last = {name: x[name] for name in LAST}
+        self._replay.update(idx, x["row_loss_q"])
 
     def _draw(self, k: int, capture: Capture, slots: Slots) -> tuple[Tensor, Tensor]:
         """Draw slots; the samplers' states are captured before they are used."""
@@ -78,67 +80,56 @@ class InnerLoop:
         policy.prng_advance(per, 1)
         return idx, weight
 
-    def _fractions(self) -> Tensors:
-        """Quantile fractions and cosines for the online and the target call."""
-        s, state = self._shape, self._prng["iqn_prng_state"]
-        tau, cos = iqn.iqn_tau_cos(state, s.Q, s.E)
-        policy.prng_advance(state, IQN_ADVANCE)
-        tau_target, cos_target = iqn.iqn_tau_cos(state, s.Q, s.E)
-        policy.prng_advance(state, IQN_ADVANCE)
-        return {"iqn_tau": tau, "iqn_cos": cos, "iqn_tau_target": tau_target, "iqn_cos_target": cos_target}
-
-    def _sampled(self, rows: Tensors, weight: Tensor) -> heads.Sampled:
-        return heads.Sampled(
-            action=rows["sampled_actions"],
-            reward=rows["sampled_rewards"],
-            done=rows["sampled_dones"],
-            log_pi_old=rows["sampled_log_pi_old"],
-            weight=weight,
-            frd_labels=rows["frd_labels"],
-            outcome_labels=rows["outcome_labels"],
-            isv=self._isv,
-        )
-
-    def _gather(self, k: int, scratch: Tensors, chunks: Tensors) -> None:
-        for kept, fresh in ((self.scratch, scratch), (self.chunks, chunks)):
-            for name, x in fresh.items():
-                if name not in kept:
-                    kept[name] = x.new_zeros(x.shape)
-                if k == 0:
-                    kept[name].zero_()
-                kept[name] += x
-
     def losses(self) -> Tensors:
         """loss_* of the last iteration; the total is only logged."""
-        losses = {}
-        for head in HEADS:
-            weight = self.last["per_is_weight"] if head in WEIGHTED else None
-            labels = self.last["outcome_labels"] if head == "outcome" else None
-            losses[f"loss_{head}"] = learn.mean_loss(self.last[f"row_loss_{head}"], weight, labels)
-        total = losses["loss_q"]
-        for head in HEADS[1:]:
-            total = total + losses[f"loss_{head}"]
-        return losses | {"loss_total": total}
+        losses = {f"loss_{head}": mean_loss(head, self.last) for head in HEADS}
+        return losses | {"loss_total": total_loss(losses)}
 
 
-def activations(f: encoder.Activations) -> Tensors:
-    """The encoder's activations under the names of the dataflow."""
-    named = {
-        "vsn_gate": f.gate,
-        "vsn_out": f.vsn_out,
-        "enc_in": f.enc_in,
-        "attn_alpha": f.alpha,
-        "attn_ctx": f.context,
-        "cfc_cand": f.candidate,
-        "cfc_decay": f.decay,
-    }
-    for name, block in (("a", f.a), ("b", f.b)):
-        window = f.enc_in.shape
-        named |= {
-            f"mamba_{name}_u": block.u,
-            f"mamba_{name}_state": block.state,
-            f"mamba_{name}_y": block.y,
-            f"mamba_{name}_out": block.out.view(window),
-            f"ln_{name}_out": block.ln_out.view(window),
-        }
-    return named
+def window(x: Named, s: Shape) -> Tensor:
+    """The sampled window without its last row, which is the next observation."""
+    return x["sampled_win"][:, : s.T].contiguous()
+
+
+def seconds(x: Named) -> Tensor:
+    """Seconds between the window's last two rows."""
+    return x["sampled_dt"][:, 0].contiguous()
+
+
+def following(w: Named, s: Shape, x: Named) -> Tensor:
+    """sampled_h_tp1: the encoding one row later, from the one before as its carry; no gradient."""
+    win, dt = x["sampled_win"][:, 1:].contiguous(), x["sampled_dt"][:, 1].contiguous()
+    return encoder.forward(w, s, win, x["sampled_h_t"], dt)
+
+
+def fractions(state: Tensor, s: Shape) -> Tensors:
+    """Quantile fractions and cosines for the online and the target call; the samplers' states are advanced."""
+    tau, cos = iqn.iqn_tau_cos(state, s.Q, s.E)
+    policy.prng_advance(state, IQN_ADVANCE)
+    tau_target, cos_target = iqn.iqn_tau_cos(state, s.Q, s.E)
+    policy.prng_advance(state, IQN_ADVANCE)
+    return {"iqn_tau": tau, "iqn_cos": cos, "iqn_tau_target": tau_target, "iqn_cos_target": cos_target}
+
+
+def gather(kept: Tensors, fresh: Named, *, first: bool) -> None:
+    """Add an iteration's sums to what is kept; the first iteration of a step zeroes it before."""
+    for name, x in fresh.items():
+        if name not in kept:
+            kept[name] = x.new_zeros(x.shape)
+        if first:
+            kept[name].zero_()
+        kept[name] += x
+
+
+def mean_loss(head: str, x: Named) -> Tensor:
+    """loss_<head> from the rows of one iteration."""
+    weight = x["per_is_weight"] if head in WEIGHTED else None
+    return learn.mean_loss(x[f"row_loss_{head}"], weight, x["outcome_labels"] if head == "outcome" else None)
+
+
+def total_loss(losses: Named) -> Tensor:
+    """The sum over heads, in order."""
+    total = losses["loss_q"]
+    for head in HEADS[1:]:
+        total = total + losses[f"loss_{head}"]
+    return total

@@ -106,7 +106,7 @@ class Trainer:
         seen = self.env.observe()
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
         self._capture.take(self._tape() | self._state() | self.env.state() | shown, slots)
-        h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt).h
+        h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt)
         logits = heads.linear(self.learner.weights, "pi", h)
         action, log_pi = self._act(t, logits)
         labels = self.env.labels()
@@ -143,7 +143,7 @@ class Trainer:
         seen = env.observe()
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window, "cfc_carry": carry, "isv": self.isv}
         self._capture.take(self.prng | env.state() | shown, slots)
-        h = encoder.forward(w, self._shape, seen.window, carry, seen.dt).h
+        h = encoder.forward(w, self._shape, seen.window, carry, seen.dt)
         logits = heads.linear(w, "pi", h)
         action = policy.greedy_action(logits)
         moved = env.move(t, action, self.isv)
