@@ -5,8 +5,11 @@ None goes into the carry or the features. Scratches are named as the record name
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
+from foxflow.agent.seams import Specimens, row_products
 from foxflow.agent.stage import Named, Stage
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import encoder as ops
@@ -43,9 +46,9 @@ def _past_a(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
     return ((x["grad_ln_a_in"] + x["mamba_a_grad_x"]).view(-1, s.H),)
 
 
-def _in_weights(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
+def _in_weights(_w: Named, s: Shape, x: Named, specimens: Specimens) -> tuple[Tensor, ...]:
     rows, grad = CHUNK * s.T, x["grad_enc_in"]
-    return matmul_rows(x["vsn_out"].view(-1, s.F), grad, rows), sum_rows(grad, rows)
+    return row_products(x["vsn_out"].view(-1, s.F), grad, rows, specimens), sum_rows(grad, rows)
 
 
 def _vsn_out(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
@@ -97,17 +100,18 @@ def _block(name: str, entry: str) -> tuple[Stage, ...]:
     )
 
 
-TRUNK = (
-    Stage(("cfc_grad_b_scratch", "cfc_grad_tau_scratch"), _cell),
-    Stage(("grad_attn_ctx",), _attn_ctx),
-    Stage(("cfc_grad_w_in_scratch", "cfc_grad_w_rec_scratch"), _cell_weights),
-    Stage(("grad_ln_b_bias_per_row", "attn_grad_q_scratch"), _attention),
-    *_block("b", "ln_a_out"),
-    Stage(("grad_ln_a_bias_per_row",), _past_b),
-    *_block("a", "enc_in"),
-    Stage(("grad_enc_in",), _past_a),
-    Stage(("trunk.in_w", "trunk.in_b"), _in_weights),
-    Stage(("grad_vsn_out",), _vsn_out),
-    Stage(("vsn_grad_w_scratch", "vsn_grad_b_scratch"), _vsn_weights),
-)
-"""From `grad_h_t_combined` and what `encoder.LEARNS` left behind."""
+def trunk(specimens: Specimens) -> tuple[Stage, ...]:
+    """From `grad_h_t_combined` and what `encoder.LEARNS` left behind."""
+    return (
+        Stage(("cfc_grad_b_scratch", "cfc_grad_tau_scratch"), _cell),
+        Stage(("grad_attn_ctx",), _attn_ctx),
+        Stage(("cfc_grad_w_in_scratch", "cfc_grad_w_rec_scratch"), _cell_weights),
+        Stage(("grad_ln_b_bias_per_row", "attn_grad_q_scratch"), _attention),
+        *_block("b", "ln_a_out"),
+        Stage(("grad_ln_a_bias_per_row",), _past_b),
+        *_block("a", "enc_in"),
+        Stage(("grad_enc_in",), _past_a),
+        Stage(("trunk.in_w", "trunk.in_b"), partial(_in_weights, specimens=specimens)),
+        Stage(("grad_vsn_out",), _vsn_out),
+        Stage(("vsn_grad_w_scratch", "vsn_grad_b_scratch"), _vsn_weights),
+    )

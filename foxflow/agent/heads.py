@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from foxflow.agent.seams import Specimens, row_products
 from foxflow.agent.stage import Named, Stage
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import dueling, iqn, losses, targets
-from foxflow.ops.linalg import matmul, matmul_nt, matmul_rows, sum_rows
+from foxflow.ops.linalg import matmul, matmul_nt, sum_rows
 
 LINEAR = ("q", "pi", "v", "frd", "outcome")
 """Heads whose gradient goes on into the encoding, in the order in which it is summed."""
@@ -112,21 +113,13 @@ LOSSES = (
 """Row losses and the gradients of every output."""
 
 
-def _sums(x_RM: Tensor, grad_RN: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Gradients of a linear layer's weights and bias, a sum for each chunk of rows."""
-    return matmul_rows(x_RM, grad_RN, rows), sum_rows(grad_RN, rows)
-
-
 def _flat(x: Named, head: str) -> Tensor:
     grad = x[f"grad_logits_{head}"]
     return grad.view(grad.shape[0], -1)
 
 
-def _into_encoding(head: str) -> tuple[Stage, ...]:
-    return (
-        _one(f"grad_h_t_{head}", lambda w, s, x: matmul_nt(_flat(x, head), w[f"{head}_w"])),
-        Stage((f"{head}_w", f"{head}_b"), lambda w, s, x: _sums(x["sampled_h_t"], _flat(x, head), CHUNK)),
-    )
+def _into_encoding(head: str) -> Stage:
+    return _one(f"grad_h_t_{head}", lambda w, s, x: matmul_nt(_flat(x, head), w[f"{head}_w"]))
 
 
 def _combined(_w: Named, _s: Shape, x: Named) -> Tensor:
@@ -136,34 +129,42 @@ def _combined(_w: Named, _s: Shape, x: Named) -> Tensor:
     return total
 
 
-def _dueling(part: str) -> Stage:
-    def run(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
-        return _sums(x["sampled_h_t"], x[f"dueling_grad_{part}"], CHUNK)
-
-    return Stage((f"dueling.{part}_w", f"dueling.{part}_b"), run)
-
-
 def _iqn_pre(w: Named, s: Shape, x: Named) -> Tensor:
     grad_mixed = matmul_nt(x["grad_logits_iqn"].view(-1, s.A), w["iqn.o_w"]).view(-1, s.Q, s.H)
     return iqn.iqn_mix_bwd(x["iqn_pre"], x["sampled_h_t"], grad_mixed)
 
 
-def _iqn_out(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
-    return _sums(x["iqn_mixed"].view(-1, s.H), x["grad_logits_iqn"].view(-1, s.A), CHUNK * s.Q)
+Layer = Callable[[Shape, Named], tuple[Tensor, Tensor, int]]
+"""What a linear layer's gradients are summed from: its input, the gradient of its output, rows a chunk."""
 
 
-def _iqn_embedding(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
-    return _sums(x["iqn_cos"].view(-1, s.E), x["iqn_grad_pre"].view(-1, s.H), CHUNK * s.Q)
+def _on_encoding(head: str) -> Layer:
+    return lambda s, x: (x["sampled_h_t"], _flat(x, head), CHUNK)
 
 
-GRADIENTS = (
-    *(stage for head in LINEAR for stage in _into_encoding(head)),
-    _one("grad_h_t_combined", _combined),
-    Stage(("dueling_grad_v", "dueling_grad_a"), lambda w, s, x: dueling.dueling_split(x["grad_logits_dueling"])),
-    _dueling("v"),
-    _dueling("a"),
-    Stage(("iqn.o_w", "iqn.o_b"), _iqn_out),
-    _one("iqn_grad_pre", _iqn_pre),
-    Stage(("iqn.e_w", "iqn.e_b"), _iqn_embedding),
-)
-"""Gradients of the encoding, by buffer name, and of the heads' weights by key, a sum a chunk."""
+LAYERS: dict[str, Layer] = {
+    **{head: _on_encoding(head) for head in LINEAR},
+    "dueling.v": lambda s, x: (x["sampled_h_t"], x["dueling_grad_v"], CHUNK),
+    "dueling.a": lambda s, x: (x["sampled_h_t"], x["dueling_grad_a"], CHUNK),
+    "iqn.o": lambda s, x: (x["iqn_mixed"].view(-1, s.H), x["grad_logits_iqn"].view(-1, s.A), CHUNK * s.Q),
+    "iqn.e": lambda s, x: (x["iqn_cos"].view(-1, s.E), x["iqn_grad_pre"].view(-1, s.H), CHUNK * s.Q),
+}
+
+
+def _sums(key: str, layer: Layer, specimens: Specimens) -> Stage:
+    def run(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
+        entry, grad, rows = layer(s, x)
+        return row_products(entry, grad, rows, specimens), sum_rows(grad, rows)
+
+    return Stage((f"{key}_w", f"{key}_b"), run)
+
+
+def gradients(specimens: Specimens) -> tuple[Stage, ...]:
+    """Gradients of the encoding, by buffer name, and of the heads' weights by key, a sum a chunk."""
+    return (
+        *map(_into_encoding, LINEAR),
+        _one("grad_h_t_combined", _combined),
+        Stage(("dueling_grad_v", "dueling_grad_a"), lambda w, s, x: dueling.dueling_split(x["grad_logits_dueling"])),
+        _one("iqn_grad_pre", _iqn_pre),
+        *(_sums(key, layer, specimens) for key, layer in LAYERS.items()),
+    )

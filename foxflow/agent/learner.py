@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from foxflow.agent.parameters import TARGETS, Layout, draw
+from foxflow.agent.seams import Specimens
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import learn
 from foxflow.ops.linalg import sum_rows
@@ -38,11 +39,12 @@ class Learner:
         s: sizes.
         seed: of the initial weights.
         device: where it lives.
+        specimens: bugs that are switched on.
     """
 
-    def __init__(self, s: Shape, seed: int, device: torch.device) -> None:
+    def __init__(self, s: Shape, seed: int, device: torch.device, specimens: Specimens = ()) -> None:
         self._shape, self.layout, self.target_layout = s, Layout(s), Layout(s, TARGETS)
-        drawn = draw(s, seed)
+        drawn = draw(s, seed, specimens)
         self._flat = torch.cat([drawn[w.key].reshape(-1) for w in self.layout.weights]).to(device)
         self._target = torch.cat([drawn[w.key].reshape(-1) for w in self.target_layout.weights]).to(device)
         m, v = torch.zeros_like(self._flat), torch.zeros_like(self._flat)

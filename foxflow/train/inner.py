@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from foxflow.agent import encoder, gradients, heads
+from foxflow.agent import encoder, gradients, heads, seams
 from foxflow.agent.learner import SCRATCHES, Learner
 from foxflow.agent.parameters import table
 from foxflow.agent.stage import Named, walk
 from foxflow.capture import Capture
-from foxflow.config import Shape
-from foxflow.ops import iqn, learn, policy
+from foxflow.config import Config, Shape
+from foxflow.ops import learn, policy
 from foxflow.replay import Replay
 from foxflow.train.plan import Slots
 from foxflow.train.table import HEADS
 
 Tensors = dict[str, Tensor]
-IQN_ADVANCE = 8
-"""xorshift32 steps of the quantile sampler's state after each call."""
 WEIGHTED = ("q", "iqn", "dueling")
 """Heads whose row losses carry importance weights."""
 DRAWN = ("per_is_weight",)
@@ -33,19 +31,20 @@ class InnerLoop:
     buffers of the last iteration.
 
     Args:
-        s: sizes.
+        config: sizes and specimens.
         learner: weights and targets, read.
         replay: read, and its priorities written.
         prng: states of the samplers, advanced.
         isv: float32 [16], read.
     """
 
-    def __init__(self, s: Shape, learner: Learner, replay: Replay, prng: Tensors, isv: Tensor) -> None:
-        self._shape, self._learner, self._replay, self._prng, self._isv = s, learner, replay, prng, isv
+    def __init__(self, config: Config, learner: Learner, replay: Replay, prng: Tensors, isv: Tensor) -> None:
+        self._shape, self._specimens = config.shape, config.specimens
+        self._learner, self._replay, self._prng, self._isv = learner, replay, prng, isv
         self.scratch: Tensors = {}
         self.chunks: Tensors = {}
         self.last: Tensors = {}
-        self._summed = [weight.key for weight in table(s) if weight.key not in SCRATCHES.values()]
+        self._summed = [weight.key for weight in table(self._shape) if weight.key not in SCRATCHES.values()]
 
     def iterate(self, k: int, capture: Capture, slots: Slots) -> None:
         """Learn from B drawn rows.
@@ -61,10 +60,10 @@ class InnerLoop:
         x |= {"window": window(x, s), "carry": x["sampled_carry"], "dt": seconds(x)}
         walk(encoder.LEARNS, w, s, x)
         x |= {"sampled_h_t": x["h"], "sampled_h_tp1": following(w, s, x | {"sampled_h_t": x["h"]})}
-        x |= fractions(self._prng["iqn_prng_state"], s) | {"per_is_weight": weight, "isv": self._isv}
+        x |= fractions(s, self._prng["iqn_prng_state"], self._specimens) | {"per_is_weight": weight, "isv": self._isv}
         walk(heads.OUTPUTS, w, s, x)
         walk(heads.TARGETS, self._learner.targets, s, x)
-        walk((*heads.LOSSES, *heads.GRADIENTS, *gradients.TRUNK), w, s, x)
+        walk((*heads.LOSSES, *heads.gradients(self._specimens), *gradients.trunk(self._specimens)), w, s, x)
         gather(self.scratch, {name: x[name] for name in SCRATCHES}, first=k == 0)
         gather(self.chunks, {key: x[key] for key in self._summed}, first=k == 0)
         capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
@@ -102,12 +101,10 @@ def following(w: Named, s: Shape, x: Named) -> Tensor:
     return encoder.forward(w, s, win, x["sampled_h_t"], dt)
 
 
-def fractions(state: Tensor, s: Shape) -> Tensors:
+def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:
     """Quantile fractions and cosines for the online and the target call; the samplers' states are advanced."""
-    tau, cos = iqn.iqn_tau_cos(state, s.Q, s.E)
-    policy.prng_advance(state, IQN_ADVANCE)
-    tau_target, cos_target = iqn.iqn_tau_cos(state, s.Q, s.E)
-    policy.prng_advance(state, IQN_ADVANCE)
+    tau, cos = seams.fractions(s, state, specimens)
+    tau_target, cos_target = seams.fractions(s, state, specimens)
     return {"iqn_tau": tau, "iqn_cos": cos, "iqn_tau_target": tau_target, "iqn_cos_target": cos_target}
 
 

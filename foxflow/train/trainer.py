@@ -51,8 +51,8 @@ class Trainer:
         starts = start_cursors(cursors, self._train_segment, self._shape)
         self.env = Environment(self._train_segment, self._contract, self._shape, starts)
         self._eval_cursors = start_cursors(cursors, self._eval_segment, self._shape)
-        self.learner = Learner(self._shape, config.seed, device)
-        self.replay = Replay(self._shape, device)
+        self.learner = Learner(self._shape, config.seed, device, config.specimens)
+        self.replay = Replay(self._shape, device, config.specimens)
         self._rings = self.replay.rings() if self.plan.names() else {}
         self.prng = {
             f"{name}_prng_state": torch.from_numpy(self._stream(stream).words32(self._shape.B)).to(device)
@@ -64,7 +64,7 @@ class Trainer:
         self.diag = Diag(config, tape.instrument.tick_value_e4)
         self.evaluation, self.summary = Evaluation(self._eval_segment, tape.instrument), Summary(config)
         self._capture = Capture()
-        self.inner = InnerLoop(self._shape, self.learner, self.replay, self.prng, self.isv)
+        self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv)
 
     def _stream(self, name: str) -> Stream:
         return Stream(self.config.seed, STREAMS[name])
