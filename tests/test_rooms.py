@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "foxflow"
 
 ORDER = (
-    *(("errors",), ("flow",), ("config",), ("digest",)),
+    *(("errors",), ("flow",), ("config",), ("digest",), ("provenance",)),
     *(("determinism",), ("ops",), ("reference",), ("capture",)),
     *(("market",), ("agent",), ("replay",)),
     ("train", "record", "track", "comparison", "explanation", "gate"),

@@ -38,8 +38,10 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def print_outcome(outcome: Outcome, as_json: bool) -> None:
-    """Say what a run came to."""
+    """Say what a run came to; what did not reach MLflow goes to stderr."""
     twin = outcome.twin
+    if outcome.unsent:
+        typer.echo(f"foxflow: {outcome.unsent}", err=True)
     if as_json:
         verdict = (
             None if twin is None else {"run_id": twin.run_id, "verdict": flow.EQUAL if twin.agrees else flow.DIVERGED}
@@ -70,6 +72,8 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
 def twin_sentence(outcome: Outcome) -> str:
     """«same as run …», «departs from run …» or «first of its kind»."""
     twin = outcome.twin
+    if twin is None and outcome.unsent:
+        return "not known: the store did not answer"
     if twin is None:
         return "none yet: the first clean run of this seed, config, source and data"
     if twin.agrees:

@@ -15,7 +15,7 @@ from typing import Any
 
 from foxflow import flow
 from foxflow.errors import FoxflowError, Mistake, must
-from foxflow.experiments.provenance import PACKAGE
+from foxflow.provenance import PACKAGE
 
 PLACES = ("CUDA_VISIBLE_DEVICES",)
 """Recorded variables that name a place on a machine, not a setting: a rerun keeps its own."""

@@ -15,7 +15,8 @@ from foxflow import flow
 from foxflow.config import Config, Recording
 from foxflow.determinism.specimens import check_device
 from foxflow.errors import must
-from foxflow.experiments.provenance import git_state, identity, source_digest
+from foxflow.experiments import page
+from foxflow.provenance import identity, source_digest
 
 if TYPE_CHECKING:
     import torch
@@ -60,6 +61,8 @@ class Outcome:
     steps: int
     seconds: float
     twin: Twin | None
+    unsent: str | None = None
+    """Why MLflow lacks a part of it, which waits in the spool; the twin may then be unknown."""
     specimens: tuple[str, ...] = ()
     """Bugs that were switched on."""
 
@@ -92,7 +95,9 @@ def perform(options: Options, progress: Progress) -> Outcome:
         return _recorded(options, trainer, manifest, name, progress, None)
     from foxflow import track
 
-    with track.open_run(name, _params(options), _tags(options, manifest)) as tracked:
+    tags = page.tags(options.config, manifest["environment"], _identity(options, manifest))
+    with track.open_run(name, page.params(options), tags) as tracked:
+        page.note_data(tracked, options, tape)
         return _recorded(options, trainer, manifest, name, progress, tracked)
 
 
@@ -148,32 +153,10 @@ def _manifest(options: Options, trainer: Trainer, tape: Tape, environment: dict[
     }
 
 
-def _params(options: Options) -> dict[str, object]:
-    return {"seed": options.config.seed, **options.config.as_dict(), "record": options.recording.level}
-
-
 def _identity(options: Options, manifest: dict[str, Any]) -> str:
     """What a twin must share with this run."""
     facts = {key: manifest[key] for key in ("seed", "config", "source", "data", "arithmetic", "capture")}
     return identity({**facts, "steps": options.config.steps if options.stop_at is None else options.stop_at})
-
-
-def _tags(options: Options, manifest: dict[str, Any]) -> dict[str, str]:
-    git, config = git_state(), options.config
-    clean = not config.specimens and not (git and git[1])
-    environment = manifest["environment"]
-    tags = {
-        "foxflow.identity": _identity(options, manifest),
-        "foxflow.clean": "true" if clean else "false",
-        "foxflow.seed": str(config.seed),
-        "foxflow.torch": str(environment["torch"]),
-        "foxflow.device": str(environment.get("gpu", environment["device"])),
-    }
-    if config.specimens:
-        tags["foxflow.specimens"] = ",".join(config.specimens)
-    if git:
-        tags |= {"foxflow.git": git[0], "foxflow.git_dirty": git[1] or "clean"}
-    return tags
 
 
 def _recorded(
@@ -189,12 +172,15 @@ def _recorded(
             writer.write(step)
             done += 1
             if tracked and step.diag is not None:
-                tracked.metrics(step.step, metrics(step.diag))
+                tracked.metrics(step.step, page.metrics(step))
             progress(done, total, step.phase)
         record = writer.close(trainer.summaries(writer.fingerprint()))
     seconds = time.perf_counter() - began
     fingerprint = json.loads(record.manifest)["fingerprint"]
-    twin = _twin(tracked, manifest, options, record, fingerprint) if tracked else None
+    if tracked:
+        tracked.metrics(options.config.steps, page.summary_metrics(record))
+        tracked.look_for_twin(_identity(options, manifest), fingerprint)
+        tracked.close(record)
     return Outcome(
         run_id=tracked.run_id if tracked else None,
         run_name=name,
@@ -202,28 +188,7 @@ def _recorded(
         fingerprint=fingerprint,
         steps=done,
         seconds=seconds,
-        twin=twin,
+        twin=tracked.twin if tracked else None,
+        unsent=tracked.unsent if tracked else None,
         specimens=options.config.specimens,
     )
-
-
-def _twin(
-    tracked: Tracked, manifest: dict[str, Any], options: Options, record: flow.Record, fingerprint: str | None
-) -> Twin | None:
-    from foxflow import track
-
-    twin = track.find_twin(_identity(options, manifest), fingerprint, run_id=tracked.run_id)
-    verdict = "first" if twin is None else flow.EQUAL if twin.agrees else flow.DIVERGED
-    tracked.tag({"foxflow.twin": twin.run_id if twin else None, "foxflow.verdict": verdict})
-    tracked.close(record)
-    return twin
-
-
-def metrics(diag: str) -> dict[str, float | None]:
-    """The numbers of a diag line by dotted name; checksums stay out, for a metric loses bits."""
-    fields = json.loads(diag)
-    return {
-        f"{part}.{name}": value
-        for part in ("loss", "grad_norm", "isv", "env", "per")
-        for name, value in fields.get(part, {}).items()
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from foxflow.flow import TRAIN, Record
@@ -15,8 +16,8 @@ ROWS = 20_000
 _COLUMNS = ("step", "phase", "group", "buffer", "digest")
 
 
-def table(record: Record) -> dict[str, list[object]]:
-    """Digests of the first two train steps and of the last one, for `log_table` and the compare page.
+def table(record: Record) -> bytes:
+    """Digests of the first two train steps and of the last one, in `log_table`'s JSON, for the compare page.
 
     Of a buffer captured several times in a step the last k is shown. Digests are cut to `fx1:` and 16 digits.
     """
@@ -28,7 +29,7 @@ def table(record: Record) -> dict[str, list[object]]:
         for step in sorted(kept)
         for (group, buffer), digest in kept[step].items()
     ]
-    return {name: [row[at] for row in rows[:ROWS]] for at, name in enumerate(_COLUMNS)}
+    return json.dumps({"columns": _COLUMNS, "data": rows[:ROWS]}).encode()
 
 
 def _keep(batch: pa.RecordBatch, kept: dict[int, dict[tuple[str, str], str]]) -> None:

@@ -1,11 +1,13 @@
-"""One run in MLflow while it happens: parameters, metrics in the background, its record and tags at the end."""
+"""One run in MLflow while it happens: parameters, metrics in the background, its record and tags at the end.
+
+All of it goes through the run's journal, so that a store that goes away costs nothing: `foxflow sync` sends the rest.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import socket
 import threading
 import time
 from collections import deque
@@ -18,7 +20,13 @@ from urllib.parse import unquote, urlsplit
 from foxflow.errors import must
 from foxflow.flow import Record, manifest_digest
 from foxflow.track.checksums import table
+from foxflow.track.journal import FOLDER, Journal
+from foxflow.track.outbox import Outbox
+from foxflow.track.process import TAG, mark_killed, process
+from foxflow.track.sampling import Sampler
 from foxflow.track.store import Store, in_one_line, open_store
+from foxflow.track.trouble import public
+from foxflow.track.twins import Search, Twin, checked
 
 BATCH = 1000
 """Metrics in one `log_batch`, MLflow's own limit; parameters and tags have 100."""
@@ -38,15 +46,16 @@ def open_run(name: str | None, params: Mapping[str, object], tags: Mapping[str, 
         tags: e.g. `foxflow.identity`, `foxflow.clean`, git commit, torch and device versions.
 
     Raises:
-        Mistake: the store can't be opened or written.
+        Mistake: the store can't be opened or written: nothing has been computed yet, so nothing is lost.
     """
     opened = open_store()
-    mine = {"foxflow.process": _process(os.getpid()) or "", **tags}
+    mine = {TAG: process(os.getpid()) or "", **tags}
     with in_one_line(opened.uri):
-        _mark_killed(opened)
+        mark_killed(opened)
         run = opened.client.create_run(opened.experiment_id, run_name=name, tags=_texts(mine))
-        tracked = Tracked(opened, run.info.run_id, run.info.run_name, run.info.artifact_uri)
-        tracked.params(params)
+    tracked = Tracked(opened, run.info.run_id, run.info.run_name, run.info.artifact_uri)
+    tracked.params(params)
+    tracked.must_be_well()
     return tracked
 
 
@@ -61,12 +70,19 @@ class Tracked:
         self.run_id, self.name = run_id, name
         self.record_folder = local_folder(artifact_uri, "record")
         """Where the record may be written at once, so that nothing is copied; None on a remote artifact store."""
+        self.twin: Twin | None = None
+        """What `look_for_twin` found; after `close`."""
+        self.unsent: str | None = None
+        """After `close`: why something waits in the spool, and how to send it; None where MLflow has everything."""
         self._store = store
+        head = {"store": public(store.uri), "experiment": store.experiment_id, "name": name}
+        self._outbox = Outbox(store, run_id, Journal.start(run_id, head))
+        self._failure: Exception | None = None
         self._points: deque[_Point] = deque()
         self._closing = threading.Event()
-        self._failure: Exception | None = None
         self._skipped = 0
         self._ended = False
+        self._sampler = Sampler()
         self._sender = threading.Thread(target=self._send, name="foxflow-metrics", daemon=True)
         self._sender.start()
 
@@ -76,48 +92,77 @@ class Tracked:
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters, 100 a batch."""
-        from mlflow.entities import Param
-
-        pairs = [Param(key, value) for key, value in _texts(_flat(values)).items()]
-        for at in range(0, len(pairs), 100):
-            self._store.client.log_batch(self.run_id, params=pairs[at : at + 100])
+        self._outbox.put_texts("params", _texts(_flat(values)))
 
     def tag(self, values: Mapping[str, object]) -> None:
         """Set tags, 100 a batch; None is left out."""
-        from mlflow.entities import RunTag
+        self._outbox.put_texts("tags", _texts(values))
 
-        pairs = [RunTag(key, value) for key, value in _texts(values).items()]
-        for at in range(0, len(pairs), 100):
-            self._store.client.log_batch(self.run_id, tags=pairs[at : at + 100])
+    def data(self, name: str, seal: str, facts: Mapping[str, object]) -> None:
+        """Log what the run learnt from, as MLflow's dataset input.
+
+        Args:
+            name: e.g. a file's name, or "synthetic".
+            seal: SHA-256 in hex; MLflow's digest is its first 32 digits.
+            facts: of its source, e.g. seals of its files, or seed and generator.
+        """
+        source = json.dumps(facts, sort_keys=True)
+        self._outbox.put("data", {"name": name, "digest": seal[:32], "source_type": "foxflow", "source": source})
 
     def file(self, path: str | Path) -> None:
         """Add a file at the root of the run's artifacts, e.g. report.html."""
-        self._store.client.log_artifact(self.run_id, str(path))
+        kept = self._outbox.journal.keep(Path(path).name, Path(path).read_bytes())
+        self._outbox.put("file", {"path": str(kept), "below": None})
+
+    def look_for_twin(self, identity: str, fingerprint: str | None) -> None:
+        """Find the earlier run that this one reproduces or departs from, and tag this one with it."""
+        wanted = checked(Search(identity=identity, fingerprint=fingerprint, ended_by_ms=_now_ms()))
+        value = {"identity": wanted.identity, "fingerprint": fingerprint, "ended_by_ms": wanted.ended_by_ms}
+        self._outbox.put("twin", value)
+
+    def must_be_well(self) -> None:
+        """At the start of a run: end it as FAILED if the store did not take its parameters.
+
+        Raises:
+            Mistake: it did not.
+        """
+        if not self._outbox.off:
+            return
+        said = next(iter(self._outbox.off.values()))
+        self._outbox.off.clear()
+        self._closing.set()
+        self._sender.join()
+        self._outbox.put("end", {"status": "FAILED", "at_ms": _now_ms()})
+        self._outbox.journal.remove()
+        raise must(f"the MLflow store {public(self._store.uri)}", "take the parameters of a run", said.says)
 
     def close(self, record: Record | None, status: str = "FINISHED") -> None:
         """Send what is left, add the record, `checksums.json` and the record's tags, and end the run.
+
+        What the store does not take stays in the spool; `unsent` says so.
 
         Args:
             record: the run's record, complete or not; None where none was made.
             status: FINISHED, FAILED or KILLED.
 
         Raises:
-            Mistake: the store refused a batch of metrics or the record; the run is then FAILED, its record is kept.
+            Mistake: the store is well and refuses metrics, e.g. for their names; the run is then FAILED.
         """
         if self._ended:
             return
         try:
-            with in_one_line(self._store.uri):
-                self._flush()
-                if record is not None:
-                    self._add(record)
+            self._flush()
+            if record is not None:
+                self._add(record)
         except BaseException:
             self._end("FAILED")
             raise
-        self._end("FAILED" if self._failure else status)
-        if self._failure:
-            said = str(self._failure).strip().splitlines()[0]
-            raise must(f"the store of run {self.run_id}", "take its metrics", said, "The record is complete without.")
+        invalid = self._outbox.off.get("metrics")
+        self._end("FAILED" if invalid and invalid.invalid else status)
+        if invalid and invalid.invalid:
+            raise must(
+                f"the store of run {self.run_id}", "take its metrics", invalid.says, f"They are kept in {FOLDER}."
+            )
 
     def __enter__(self) -> Tracked:
         return self
@@ -130,11 +175,16 @@ class Tracked:
 
     def _end(self, status: str) -> None:
         self._ended = True
-        self._store.client.set_terminated(self.run_id, status=status)
+        self._outbox.put("end", {"status": status, "at_ms": _now_ms()})
+        if self._outbox.off:
+            self._outbox.send_waiting()
+        self.unsent, self.twin = self._outbox.settle(), self._outbox.twin
 
     def _flush(self) -> None:
         self._closing.set()
         self._sender.join()
+        if self._failure:
+            raise self._failure
         if self._skipped:
             self.tag({"foxflow.metrics_skipped": self._skipped})
 
@@ -148,12 +198,15 @@ class Tracked:
                 "foxflow.complete": record.complete,
             }
         )
-        if self.record_folder is None or Path(record.path).resolve() != self.record_folder.resolve():
-            self._store.client.log_artifacts(self.run_id, record.path, "record")
-        self._store.client.log_table(self.run_id, table(record), "checksums.json")
+        folder = Path(record.path).resolve()
+        if self.record_folder is None or folder != self.record_folder.resolve():
+            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+                below = (Path("record") / path.relative_to(folder).parent).as_posix()
+                self._outbox.put("file", {"path": str(path), "below": below})
+        self._outbox.put("table", str(self._outbox.journal.keep("checksums.json", table(record))))
 
     def _send(self) -> None:
-        """Runs in the thread. After the first refusal nothing more is sent; `close` says so."""
+        """Runs in the thread; what is no word of the store is raised by `close`."""
         try:
             while not self._closing.wait(EVERY_S):
                 self._send_waiting()
@@ -162,16 +215,14 @@ class Tracked:
             self._failure = error
 
     def _send_waiting(self) -> None:
-        from mlflow.entities import Metric
-
-        waiting: list[Metric] = []
+        waiting = self._sampler.points()
         while self._points:
             step, at, values = self._points.popleft()
-            sound = [Metric(k, float(v), at, step) for k, v in values.items() if v is not None and math.isfinite(v)]
+            sound = [[k, float(v), at, step] for k, v in values.items() if v is not None and math.isfinite(v)]
             self._skipped += len(values) - len(sound)
             waiting += sound
         for at in range(0, len(waiting), BATCH):
-            self._store.client.log_batch(self.run_id, metrics=waiting[at : at + BATCH], synchronous=True)
+            self._outbox.put("metrics", waiting[at : at + BATCH])
 
 
 def local_folder(artifact_uri: str, below: str) -> Path | None:
@@ -180,6 +231,10 @@ def local_folder(artifact_uri: str, below: str) -> Path | None:
     if parts.scheme == "file":
         return Path(unquote(parts.path)) / below
     return None if parts.scheme else Path(artifact_uri) / below
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, object]:
@@ -191,22 +246,3 @@ def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, object]:
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
     return {k: v if isinstance(v, str) else json.dumps(v, default=str) for k, v in values.items() if v is not None}
-
-
-def _process(pid: int) -> str | None:
-    """Host, pid and start time of a living process, so that a pid used again is not taken for it."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else f"{socket.gethostname()}:{pid}:{fields[19]}"
-
-
-def _mark_killed(store: Store) -> None:
-    here = socket.gethostname()
-    for run in store.client.search_runs([store.experiment_id], "attributes.status = 'RUNNING'"):
-        host, _, rest = run.data.tags.get("foxflow.process", "").partition(":")
-        pid = rest.partition(":")[0]
-        if host == here and pid and _process(int(pid)) != run.data.tags["foxflow.process"]:
-            store.client.set_terminated(run.info.run_id, status="KILLED")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foxflow.errors import Mistake, must
+from foxflow.track.trouble import public, trouble
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -108,6 +109,11 @@ def find_store() -> Store | None:
         return _experiment(store(), client)
 
 
+def store_at(uri: str, experiment_id: str) -> Store:
+    """A store that is known to be there, e.g. the one of a run whose journal waits."""
+    return Store(uri=uri, client=_client(uri), experiment_id=experiment_id)
+
+
 def _file(uri: str) -> Path | None:
     return Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
 
@@ -189,14 +195,9 @@ def in_one_line(uri: str) -> Iterator[None]:
         yield
     except Mistake:
         raise
-    except (OSError, sqlite3.Error) as error:
-        raise _unusable(uri, error) from error
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("mlflow", "sqlalchemy", "alembic", "requests"):
+        found = trouble(error)
+        if found is None:
             raise
-        raise _unusable(uri, error) from error
-
-
-def _unusable(uri: str, error: Exception) -> Mistake:
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return must(f"the MLflow store {uri}", "open and be writable", said, "Mend it or set MLFLOW_TRACKING_URI.")
+        store = f"the MLflow store {public(uri)}"
+        raise must(store, "open and be writable", found.says, "Mend it or set MLFLOW_TRACKING_URI.") from error

@@ -29,6 +29,17 @@ class Twin:
     """How many have another."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What a twin must have."""
+
+    identity: str
+    """Digest over seed, config, source, data, arithmetic and capture set."""
+    fingerprint: str | None
+    ended_by_ms: int | None = None
+    """Runs that ended later are not seen, so that a search after the fact finds what it would have found then."""
+
+
 def find_twin(identity: str, fingerprint: str | None, *, run_id: str | None = None) -> Twin | None:
     """Find the oldest clean run that agrees, else the oldest clean one.
 
@@ -43,18 +54,35 @@ def find_twin(identity: str, fingerprint: str | None, *, run_id: str | None = No
     Raises:
         Mistake: the identity is no digest, or the store can't be opened.
     """
-    if not re.fullmatch(r"[0-9a-z:]+", identity):
-        raise must("identity", "be a digest (0-9, a-z, ':')", repr(identity))
+    wanted = checked(Search(identity=identity, fingerprint=fingerprint))
     opened = find_store()
-    if opened is None or fingerprint is None:
+    if opened is None:
         return None
     with in_one_line(opened.uri):
-        clean = [(run, run.data.tags.get("foxflow.fingerprint")) for run in _clean(opened, identity)]
+        return search(opened, wanted, run_id)
+
+
+def checked(wanted: Search) -> Search:
+    """A search whose identity may stand in a query.
+
+    Raises:
+        Mistake: the identity is no digest.
+    """
+    if not re.fullmatch(r"[0-9a-z:]+", wanted.identity):
+        raise must("identity", "be a digest (0-9, a-z, ':')", repr(wanted.identity))
+    return wanted
+
+
+def search(store: Store, wanted: Search, run_id: str | None) -> Twin | None:
+    """As `find_twin`, in an open store."""
+    if wanted.fingerprint is None:
+        return None
+    clean = [(run, run.data.tags.get("foxflow.fingerprint")) for run in _clean(store, wanted)]
     marks = [(run, mark) for run, mark in clean if mark and run.info.run_id != run_id]
     if not marks:
         return None
-    same = [run for run, mark in marks if mark == fingerprint]
-    twin, mark = (same[0], fingerprint) if same else marks[0]
+    same = [run for run, mark in marks if mark == wanted.fingerprint]
+    twin, mark = (same[0], wanted.fingerprint) if same else marks[0]
     return Twin(
         run_id=twin.info.run_id,
         run_name=twin.info.run_name or "",
@@ -65,10 +93,11 @@ def find_twin(identity: str, fingerprint: str | None, *, run_id: str | None = No
     )
 
 
-def _clean(store: Store, identity: str) -> Iterator[Run]:
+def _clean(store: Store, search: Search) -> Iterator[Run]:
     """Oldest first."""
     wanted = (
-        f"tags.`foxflow.identity` = '{identity}' AND tags.`foxflow.clean` = 'true' AND attributes.status = 'FINISHED'"
+        f"tags.`foxflow.identity` = '{search.identity}' AND tags.`foxflow.clean` = 'true'"
+        " AND attributes.status = 'FINISHED'"
     )
     token: str | None = None
     while True:
@@ -78,7 +107,7 @@ def _clean(store: Store, identity: str) -> Iterator[Run]:
             order_by=["attributes.start_time ASC", "attributes.run_id ASC"],
             page_token=token,
         )
-        yield from page
+        yield from (run for run in page if search.ended_by_ms is None or run.info.end_time <= search.ended_by_ms)
         token = page.token
         if not token:
             return
