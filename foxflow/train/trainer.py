@@ -12,13 +12,12 @@ from foxflow.agent import encoder, heads
 from foxflow.agent.learner import Learner
 from foxflow.capture import Capture, host_bytes
 from foxflow.config import Config, Recording
-from foxflow.determinism.init import STREAMS
-from foxflow.determinism.stream import Stream
 from foxflow.market.book import Tape
-from foxflow.market.environment import Environment, Moved, Seen, segments, start_cursors
+from foxflow.market.environment import Environment, Moved, Seen, segments
 from foxflow.ops import learn, policy, world
 from foxflow.ops.world_state import Contract
 from foxflow.replay import Replay
+from foxflow.train import rules
 from foxflow.train.diag import Diag
 from foxflow.train.evaluation import Evaluation
 from foxflow.train.inner import InnerLoop
@@ -27,9 +26,6 @@ from foxflow.train.summary import Summary
 from foxflow.train.table import gradient_name, target_name, weight_name
 
 Tensors = dict[str, Tensor]
-ISV_START = (1.0, 0.01, 0.99, 0.4, 0.5, 0.0, 0.0, 25.0, 1e-3)
-SCRIPT = (1, 8)
-"""Actions of steps 0 and 1 of the tiny preset: buy, flatten."""
 
 
 class Trainer:
@@ -46,28 +42,19 @@ class Trainer:
         self.config, self._shape, self.device = config, config.shape, device
         self.plan = Plan(config.shape, recording, config.steps)
         self._train_segment, self._eval_segment = segments(tape, device)
-        cursors = self._stream("cursors")
         self._contract = Contract(tick_value_e4=tape.instrument.tick_value_e4, fee_e4=tape.instrument.fee_e4)
-        starts = start_cursors(cursors, self._train_segment, self._shape)
+        starts, self._eval_cursors = rules.cursors(config.seed, self._train_segment, self._eval_segment, self._shape)
         self.env = Environment(self._train_segment, self._contract, self._shape, starts)
-        self._eval_cursors = start_cursors(cursors, self._eval_segment, self._shape)
         self.learner = Learner(self._shape, config.seed, device, config.specimens)
         self.replay = Replay(self._shape, device, config.specimens)
         self._rings = self.replay.rings() if self.plan.names() else {}
-        self.prng = {
-            f"{name}_prng_state": torch.from_numpy(self._stream(stream).words32(self._shape.B)).to(device)
-            for name, stream in (("act", "act"), ("per", "per"), ("iqn", "iqn_state"))
-        }
+        self.prng = {name: rules.sampler(name, config.seed, self._shape, device) for name in rules.SAMPLERS}
         self.carry = torch.zeros(self._shape.B, self._shape.H, device=device)
-        self.isv = torch.zeros(16, device=device)
-        self.isv[: len(ISV_START)] = torch.tensor(ISV_START, device=device)
+        self.isv = rules.isv_start(device)
         self.diag = Diag(config, tape.instrument.tick_value_e4)
         self.evaluation, self.summary = Evaluation(self._eval_segment, tape.instrument), Summary(config)
         self._capture = Capture()
         self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv)
-
-    def _stream(self, name: str) -> Stream:
-        return Stream(self.config.seed, STREAMS[name])
 
     def run(self, stop_at: int | None = None) -> Iterator[flow.Step]:
         """Train, evaluate, and take the closing snapshot.
@@ -108,11 +95,12 @@ class Trainer:
         self._capture.take(self._tape() | self._state() | self.env.state() | shown, slots)
         h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt)
         logits = heads.linear(self.learner.weights, "pi", h)
-        action, log_pi = self._act(t, logits)
+        action, log_pi = rules.acted(self.config, t, logits, self.prng["act_prng_state"])
+        policy.prng_advance(self.prng["act_prng_state"], 1)
         labels = self.env.labels()
         moved = self.env.move(t, action, self.isv)
-        self._store(t, seen, moved, action, log_pi, labels)
         acted = {"roll_h_t": h, "roll_pi_logits": logits, "action": action, "log_pi": log_pi}
+        self._store(t, seen, moved, acted | {"labels": labels})
         self._capture.take(acted | world_buffers(moved) | {"slot_outcome": self.replay.outcome}, slots)
         self._capture.take_rings(self._rings, slots)
         world.carry_update(self.carry, h, moved.step.wrap)
@@ -156,25 +144,10 @@ class Trainer:
         line = self.diag.line(t, flow.EVAL, {"env": self.diag.world(moved)}, captured)
         return flow.Step(step=t, phase=flow.EVAL, buffers=captured, diag=line)
 
-    def _act(self, t: int, logits: Tensor) -> tuple[Tensor, Tensor]:
-        action, log_pi = policy.sample_action(logits, self.prng["act_prng_state"])
-        policy.prng_advance(self.prng["act_prng_state"], 1)
-        if self.config.scripted and t < len(SCRIPT):
-            action = torch.full_like(action, SCRIPT[t])
-        return action, log_pi
-
-    def _store(self, t: int, seen: Seen, moved: Moved, action: Tensor, log_pi: Tensor, labels: Tensor) -> None:
-        rows = {
-            "slot_win": torch.cat([seen.window, moved.obs_next[:, None]], 1),
-            "slot_carry": self.carry,
-            "slot_dt": torch.stack([seen.dt, moved.dt_next], 1),
-            "slot_action": action,
-            "slot_reward": moved.reward_shaped,
-            "slot_done": moved.step.done | moved.step.wrap,
-            "slot_log_pi": log_pi,
-            "slot_frd": labels,
-        }
-        self.replay.insert(t, rows, self._rings)
+    def _store(self, t: int, seen: Seen, moved: Moved, acted: Tensors) -> None:
+        lived = acted | world_buffers(moved) | {"dt": seen.dt, "dt_next": moved.dt_next}
+        lived |= {"obs_win": seen.window, "cfc_carry": self.carry}
+        self.replay.insert(t, {name: row(lived) for name, row in rules.STORED.items()}, self._rings)
         self.replay.label(t, moved.step.done, moved.step.trade_pnl_e4, moved.step.trade_open_step)
 
     def _learn(self, t: int, logits: Tensor, moved: Moved) -> Tensors:
