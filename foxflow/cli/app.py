@@ -70,6 +70,7 @@ def run(
     fee: Fee = None,
     zone: Zone = None,
     select: Select = None,
+    specimen: Annotated[str, typer.Option(help="Real bugs to switch on, joined by commas; docs/trainer.md.")] = "",
     run_name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     require_twin: Annotated[bool, typer.Option("--require-twin", help="Exit 1 when it departs from its twin.")] = False,
     as_json: Json = False,
@@ -82,7 +83,8 @@ def run(
         seed=seed, steps=train, eval_steps=evaluate, preset=preset, levels=levels, data=data, device=device,
         threads=threads, dump=dump, dump_steps=dump_steps, dump_k=dump_k, record=record, track=track,
         strict=strict_data, name=run_name, stop_at=stop_at,
-        instrument=instrument_of(instrument, tick, tick_value, fee, zone), select=select, command=words_of(context),
+        instrument=instrument_of(instrument, tick, tick_value, fee, zone), select=select, specimen=specimen,
+        command=words_of(context),
     )  # fmt: skip
     with show.progress(f"seed {options.config.seed}") as step:
         outcome = perform(options, step)
