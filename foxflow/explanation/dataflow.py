@@ -15,6 +15,9 @@ FIELDS = ("buffer", "group", "row", "at", "starts", "producers", "inputs")
 READING_STARTS = ("copy", "env_reset")
 """Starts that read their unmarked inputs; the others read a seed or a constant."""
 
+EVALUATION_STARTS = ("zeros", "env_reset")
+"""Starts that evaluation makes anew, of the buffers that it records."""
+
 REFERENCE = frozenset({"sampled_h_t", "iqn_cos", "grad_h_t_combined", "outcome_w", "per_tree"})
 """Buffers by which the reference trainer's dataflow is known."""
 
@@ -37,9 +40,9 @@ class Entry:
         """Its producer in words: what makes it at step 0, or in a step."""
         return self.starts if start and self.starts else ", ".join(self.producers)
 
-    def reads(self, step: int) -> tuple[tuple[str, str], ...]:
-        """What it is made from at a step: at step 0 nothing of a step before."""
-        if step:
+    def reads(self, begins: bool) -> tuple[tuple[str, str], ...]:
+        """What it is made from; where a run begins, nothing of a step before."""
+        if not begins:
             return self.inputs
         if self.starts is not None and self.starts not in READING_STARTS:
             return ()

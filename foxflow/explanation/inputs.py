@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foxflow import flow
-from foxflow.explanation.dataflow import AROUND, BEFORE, Dataflow, Entry
+from foxflow.explanation.dataflow import AROUND, BEFORE, EVALUATION_STARTS, Dataflow, Entry
 from foxflow.explanation.layout import Place
 from foxflow.explanation.view import NOWHERE, View
 
@@ -29,10 +29,17 @@ class Inputs:
         self.constants: dict[str, int] = {}
         """Captured buffers that nothing writes -> their roots."""
 
+    def begins(self, view: View, entry: Entry) -> bool:
+        """Whether a buffer is made anew in a step: all of them in step 0, some as evaluation starts."""
+        if view.at[0] != flow.EVAL:
+            return view.at[1] == 0
+        first = self.before is None or self.before.at[0] != flow.EVAL
+        return first and entry.starts in EVALUATION_STARTS
+
     def reads(self, view: View, entry: Entry, k: int | None) -> list[Read]:
         """The places that a buffer captured in a step (in iteration k) was made from."""
         found: list[Read] = []
-        for name, mark in entry.reads(view.at[1]):
+        for name, mark in entry.reads(self.begins(view, entry)):
             if mark == BEFORE:
                 found += self._last(name)
             elif mark == AROUND:
@@ -44,7 +51,7 @@ class Inputs:
     def absent_reads(self, view: View, entry: Entry) -> list[Read]:
         """The same for a buffer that was not captured: whatever it may have been made from."""
         found = self.reads(view, entry, None)
-        for name, mark in entry.reads(view.at[1]):
+        for name, mark in entry.reads(self.begins(view, entry)):
             if not mark:
                 found += [(view, name, k) for k in view.layout.iterations.get(name, ())]
         return found

@@ -116,7 +116,7 @@ class _Walk:
         entry, statuses = self._dataflow.of(*place), [(r[1], self._inputs.status(r)[0]) for r in reads]
         origin = Origin(
             entry=entry,
-            start=entry is not None and entry.starts is not None and view.at == (flow.TRAIN, 0),
+            start=entry is not None and entry.starts is not None and self._inputs.begins(view, entry),
             equal=sum(verdict == flow.EQUAL for _, verdict in statuses),
             unrecorded=tuple(dict.fromkeys(name for name, verdict in statuses if verdict == ABSENT)),
             kept_before=place[0] in self._inputs.constants,
