@@ -184,5 +184,6 @@ def doctor(as_json: Json = False) -> int:
     return 0 if found["ok"] else 1
 
 
+app.command()(causes.explain)
 app.command()(causes.prove)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(causes.locate)
