@@ -40,8 +40,9 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 def print_outcome(outcome: Outcome, as_json: bool) -> None:
     """Say what a run came to; what did not reach MLflow goes to stderr."""
     twin = outcome.twin
-    if outcome.unsent:
-        typer.echo(f"foxflow: {outcome.unsent}", err=True)
+    for said in (outcome.unsent, outcome.unreported):
+        if said:
+            typer.echo(f"foxflow: {said}", err=True)
     if as_json:
         verdict = (
             None if twin is None else {"run_id": twin.run_id, "verdict": flow.EQUAL if twin.agrees else flow.DIVERGED}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from foxflow import flow
 from foxflow.errors import must
+from foxflow.experiments.published import attach, publish
 from foxflow.experiments.rerun import launch
 
 
@@ -53,8 +54,11 @@ def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pai
     comparison = compare(a, b)
     verdict = judge(comparison, a, b)
     note(f"seed {seed}: {comparison.verdict}, gate {'PASS' if verdict.passed else 'FAIL'}")
-    names = [run["run_id"] or run["record"] for run in runs]
-    return Pair(seed=seed, run_a=names[0], run_b=names[1], comparison=comparison, gate=verdict)
+    run_a, run_b = (run["run_id"] or run["record"] for run in runs)
+    tracked = [run["run_id"] for run in runs if run["run_id"]]
+    if tracked and (said := attach(publish(comparison, a, b, (run_a, run_b), verdict), tracked)):
+        note(said)
+    return Pair(seed=seed, run_a=run_a, run_b=run_b, comparison=comparison, gate=verdict)
 
 
 def overall(pairs: Sequence[Pair]) -> str:

@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from foxflow.config import Config, Recording
 from foxflow.determinism.specimens import check_device
 from foxflow.errors import must
 from foxflow.experiments import page
+from foxflow.experiments.published import beside_twin
 from foxflow.provenance import identity, source_digest
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Outcome:
     twin: Twin | None
     unsent: str | None = None
     """Why MLflow lacks a part of it, which waits in the spool; the twin may then be unknown."""
+    unreported: str | None = None
+    """Why the run has no report of itself and its twin among its artifacts."""
     specimens: tuple[str, ...] = ()
     """Bugs that were switched on."""
 
@@ -98,7 +101,10 @@ def perform(options: Options, progress: Progress) -> Outcome:
     tags = page.tags(options.config, manifest["environment"], _identity(options, manifest))
     with track.open_run(name, page.params(options), tags) as tracked:
         page.note_data(tracked, options, tape)
-        return _recorded(options, trainer, manifest, name, progress, tracked)
+        outcome = _recorded(options, trainer, manifest, name, progress, tracked)
+    if outcome.twin is None:
+        return outcome
+    return replace(outcome, unreported=beside_twin(outcome.record, tracked.run_id, outcome.twin.run_id))
 
 
 def load_tape(options: Options) -> Tape:

@@ -1,5 +1,6 @@
 """Tracking: every run is an MLflow run. Nothing else in foxflow knows MLflow; MLflow is loaded at the first use."""
 
+from foxflow.track.attach import attach as attach
 from foxflow.track.names import resolve as resolve
 from foxflow.track.run import Tracked as Tracked
 from foxflow.track.run import open_run as open_run
