@@ -16,6 +16,20 @@ from foxflow.ops import specimens as racy
 Tensors = dict[str, Tensor]
 
 
+GATHERED = {
+    "sampled_actions": "slot_action",
+    "sampled_rewards": "slot_reward",
+    "sampled_dones": "slot_done",
+    "sampled_log_pi_old": "slot_log_pi",
+    "sampled_win": "slot_win",
+    "sampled_carry": "slot_carry",
+    "sampled_dt": "slot_dt",
+    "frd_labels": "slot_frd",
+    "outcome_labels": "slot_outcome",
+}
+"""Name of a drawn row -> the slots that it comes from."""
+
+
 class Replay:
     """C slots written B at a time; buffers of the dataflow by name in `slots`, `counters` and `tree`.
 
@@ -58,8 +72,7 @@ class Replay:
             rows: by slot name, [B, …].
             rings: of `rings()`, kept up to date.
         """
-        s = self._shape
-        begin = step * s.B % s.C
+        s, begin = self._shape, first_slot(step, self._shape)
         for name, values in rows.items():
             if name in rings:
                 rings[name].before(begin, s.B)
@@ -67,8 +80,7 @@ class Replay:
             if name in rings:
                 rings[name].after(begin, s.B)
         self.outcome[begin : begin + s.B] = -1
-        self.counters["per_head"].fill_((begin + s.B) % s.C)
-        self.counters["per_len"].fill_(min((step + 1) * s.B, s.C))
+        count(self.counters, s)
         ops.per_insert(self.tree["per_leaf"], begin, s.B, self.counters["per_max_prio"])
 
     def label(self, step: int, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
@@ -82,18 +94,8 @@ class Replay:
 
     def gather(self, idx: Tensor) -> Tensors:
         """The drawn rows, under the names of the dataflow."""
-        names = {
-            "sampled_actions": "slot_action",
-            "sampled_rewards": "slot_reward",
-            "sampled_dones": "slot_done",
-            "sampled_log_pi_old": "slot_log_pi",
-            "sampled_win": "slot_win",
-            "sampled_carry": "slot_carry",
-            "sampled_dt": "slot_dt",
-            "frd_labels": "slot_frd",
-        }
-        rows = {name: self.slots[slot].index_select(0, idx) for name, slot in names.items()}
-        return rows | {"outcome_labels": self.outcome.index_select(0, idx)}
+        slots = self.slots | {"slot_outcome": self.outcome}
+        return {name: slots[slot].index_select(0, idx) for name, slot in GATHERED.items()}
 
     def update(self, idx: Tensor, row_loss_q: Tensor) -> None:
         """Set the priorities of drawn slots from their losses."""
@@ -103,3 +105,14 @@ class Replay:
 def rebuild(leaf_C: Tensor, tree_C: Tensor, specimens: tuple[str, ...]) -> None:
     """Sum the leaves up to the root, in place; here `per_fence` takes the kernel's place."""
     (racy.per_fence if "per_fence" in specimens else ops.per_rebuild)(leaf_C, tree_C)
+
+
+def first_slot(step: int, s: Shape) -> int:
+    """Where a step's rows begin in the ring."""
+    return step * s.B % s.C
+
+
+def count(counters: Tensors, s: Shape) -> None:
+    """Move `per_head` and `per_len` on by one step's rows, in place."""
+    counters["per_head"].add_(s.B).remainder_(s.C)
+    counters["per_len"].add_(s.B).clamp_(max=s.C)

@@ -27,9 +27,12 @@ def _attn_ctx(w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
     return (matmul_nt(x["cfc_grad_b_scratch"], w["trunk.cfc_w_in"]),)
 
 
-def _cell_weights(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
-    drive = x["cfc_grad_b_scratch"]
-    return matmul_rows(x["attn_ctx"], drive, 1), matmul_rows(x["carry"], drive, 1)
+def _cell_in(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+    return (matmul_rows(x["attn_ctx"], x["cfc_grad_b_scratch"], 1),)
+
+
+def _cell_rec(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+    return (matmul_rows(x["carry"], x["cfc_grad_b_scratch"], 1),)
 
 
 def _attention(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
@@ -105,7 +108,8 @@ def trunk(specimens: Specimens) -> tuple[Stage, ...]:
     return (
         Stage(("cfc_grad_b_scratch", "cfc_grad_tau_scratch"), _cell),
         Stage(("grad_attn_ctx",), _attn_ctx),
-        Stage(("cfc_grad_w_in_scratch", "cfc_grad_w_rec_scratch"), _cell_weights),
+        Stage(("cfc_grad_w_in_scratch",), _cell_in),
+        Stage(("cfc_grad_w_rec_scratch",), _cell_rec),
         Stage(("grad_ln_b_bias_per_row", "attn_grad_q_scratch"), _attention),
         *_block("b", "ln_a_out"),
         Stage(("grad_ln_a_bias_per_row",), _past_b),

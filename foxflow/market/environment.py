@@ -36,6 +36,20 @@ def start_cursors(stream: Stream, segment: Segment, s: Shape) -> Tensor:
     return rows.to(segment.book.device)
 
 
+RENAMED = {"cursor": "lob_cursor", "pending": "pending_action"}
+"""Columns of an account that the dataflow calls otherwise."""
+
+
+def state(account: Account) -> dict[str, Tensor]:
+    """An account under the names of the dataflow."""
+    return {RENAMED.get(f.name, f.name): getattr(account, f.name) for f in fields(account)}
+
+
+def restart(account: Account, wrap: Tensor, segment: Segment, s: Shape) -> None:
+    """Put wrapped environments back to the first row of the segment with a whole window before it."""
+    world.env_wrap(account, wrap, segment, segment.begin + s.T - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What the environments show as a step starts."""
@@ -75,8 +89,7 @@ class Environment:
 
     def state(self) -> dict[str, Tensor]:
         """The account under the names of the dataflow."""
-        names = {"cursor": "lob_cursor", "pending": "pending_action"}
-        return {names.get(f.name, f.name): getattr(self.account, f.name) for f in fields(self.account)}
+        return state(self.account)
 
     def observe(self) -> Seen:
         """Look at the current row; the window moves on by one, or is rebuilt after a start or a wrap."""
@@ -104,5 +117,5 @@ class Environment:
 
     def jump(self, wrap: Tensor) -> None:
         """Restart the wrapped environments at the segment's start."""
-        world.env_wrap(self.account, wrap, self.segment, self.segment.begin + self._shape.T - 1)
+        restart(self.account, wrap, self.segment, self._shape)
         self._fresh = wrap
