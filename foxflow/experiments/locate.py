@@ -77,7 +77,7 @@ def _closer(plain: Sequence[flow.Record], found: flow.Explanation, folder: Path,
         pair = [rerun(record, folder, f"{side}{attempt}", again) for record, side in zip(plain, "ab", strict=True)]
         closer = _explained(pair)
         at = closer.comparison.first
-        if at is not None and begin <= at.step < end and at.phase != flow.FINAL:
+        if at is not None and begin <= at.step - (at.phase == flow.FINAL) < end:
             note(f"again with every byte of steps {begin} to {end - 1} kept: the runs part at {_place(at)}")
             return _located(closer, pair, first.step, ran=1 + attempt, dumped=True)
         where = "no difference this time" if at is None else f"the runs part at {_place(at)}"

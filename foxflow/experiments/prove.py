@@ -84,6 +84,7 @@ def kept_in(name: str) -> Path:
 def _accused(a: flow.Record, explanation: flow.Explanation, accuse: str | None) -> flow.Root | None:
     if accuse is None:
         return next(iter(explanation.roots), None)
+    stated_command(a)
     named = [root for root in explanation.roots if accuse in (root.where.buffer, *root.also)]
     if named:
         return named[0] if named[0].where.buffer == accuse else _also(named[0], accuse)
@@ -217,13 +218,13 @@ def as_text(proof: flow.Proof) -> str:
 
     lines = [explanation.as_text(proof.explanation)]
     if proof.accused is None:
-        return "\n".join([*lines, "proven    no: nobody is accused"])
-    lines.append(f"accused   {proof.accused.producer}, through {proof.accused.where.buffer}")
+        return "\n".join([*lines, "proven      no: nobody is accused"])
+    lines.append(f"accused     {proof.accused.producer}, through {proof.accused.where.buffer}")
     for experiment in proof.experiments:
         mark = "reproduced" if experiment.reproduced else ""
-        lines += [f"{experiment.name:10}{experiment.outcome}  {mark}".rstrip(), f"{'':10}{experiment.meaning}"]
-        lines += [f"{'':10}{experiment.command}"] if experiment.command else []
-    lines.append(f"proven    {'yes' if proof.proven else 'no'}")
+        lines += [f"{experiment.name:12}{experiment.outcome}  {mark}".rstrip(), f"{'':12}{experiment.meaning}"]
+        lines += [f"{'':12}{experiment.command}"] if experiment.command else []
+    lines.append(f"proven      {'yes' if proof.proven else 'no'}")
     if proof.folder is not None:
-        lines.append(f"kept in   {proof.folder}")
+        lines.append(f"kept in     {proof.folder}")
     return "\n".join(lines)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from foxflow.train.dataflow import Buffer
 
 
+PHASES = (flow.TRAIN, flow.EVAL, flow.FINAL)
+
+
 class Place(NamedTuple):
     """One buffer at one moment of a run."""
 
@@ -76,11 +79,16 @@ class Graph:
     """
 
     def __init__(self, manifest: dict[str, Any]) -> None:
-        from foxflow.config import Shape
+        import torch
+
+        from foxflow.train import kernels
         from foxflow.train.dataflow import buffers
 
-        self.steps = int(manifest["config"]["steps"])
-        self._buffers = {(b.name, b.at == "k"): b for b in buffers(Shape(**manifest["config"]["shape"]))}
+        cpu = torch.device("cpu")
+        self._settings = {phase: kernels.setting_of(manifest, cpu, phase) for phase in PHASES}
+        config = self._settings[flow.TRAIN].config
+        self.steps = config.steps
+        self._buffers = {(b.name, b.at == "k"): b for b in buffers(config.shape)}
 
     def buffer(self, place: Place) -> Buffer | None:
         """The row of the dataflow that a place is captured by; None where there is none."""
@@ -95,16 +103,8 @@ class Graph:
         """What a place is made from: the name under which its producer reads it, and where that was captured."""
         from foxflow.train import kernels
 
-        row = self.buffer(place)
-        if row is None:
-            return []
-        return [
-            (key, Place(self._phase(step, place.phase), step, k, key.partition("@")[0].rstrip("-~")))
-            for key, step, k in kernels.inputs_of(row, place.step, place.k)
-        ]
-
-    def _phase(self, step: int, phase: str) -> str:
-        return flow.TRAIN if step < self.steps else phase
+        read = kernels.inputs_of(self._settings[place.phase], place.buffer, place.step, place.k)
+        return [(one.key, Place(one.phase, one.step, one.k, one.name)) for one in read]
 
     def siblings(self, place: Place, among: Iterable[Place]) -> list[Place]:
         """Places of the same step that the same row's producers make, in any iteration."""

@@ -81,7 +81,9 @@ def alone(scene: Scene, plain: Replayed) -> flow.Experiment:
     if before > 1 and now == 1:
         meaning = f"with {how} the result stands still: what runs at the same time makes the difference"
     elif now > 1:
-        meaning = f"the result varies with {how} too: it takes no more than one of them to make the difference"
+        meaning = (
+            f"the result varies with {how} too: the producer starts threads of its own, or they are not the matter"
+        )
     else:
         meaning = f"one result with {how} as without: no evidence of a race"
     return flow.Experiment(

@@ -48,7 +48,7 @@ def again(scene: Scene) -> flow.Experiment:
         name="rerun",
         repeats=RERUNS,
         outcome=f"{values} distinct result{'' if values == 1 else 's'} in {RERUNS} fresh processes, "
-        f"{most} of them on equal inputs",
+        f"{most} on equal inputs",
         meaning=meaning,
         reproduced=most > 1,
         command=_command(scene, "rerun", stop),

@@ -50,8 +50,8 @@ class Scene:
         return step + 1 if step < self.graph.steps else None
 
     def digests(self, record: flow.Record) -> Digests:
-        """What was recorded of the accused place's step, of the step before, and of the first step."""
-        return recorded(record, {0, max(self.place.step - 1, 0), self.place.step})
+        """What was recorded of the accused place's step, of the step before, of the first and of training's end."""
+        return recorded(record, {0, max(self.place.step - 1, 0), self.place.step, self.graph.steps})
 
 
 Sources = dict[Place, flow.Record]

@@ -19,8 +19,9 @@ from foxflow import digest
 from foxflow.capture import DTYPES, host_bytes
 from foxflow.determinism import settings
 from foxflow.errors import Mistake
-from foxflow.experiments.proof.places import Place, dumped
+from foxflow.experiments.proof.places import PHASES, Place, dumped
 from foxflow.record import open_record
+from foxflow.train import kernels
 
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -36,14 +37,13 @@ def work(job: Mapping[str, Any]) -> list[dict[str, Any]]:
         For each task its place, the digest of every repetition, how many elements of each are NaN or Inf, and why it
         could not be done, if so.
     """
-    from foxflow.train import kernels
-
     settings.fix(job["threads"])
     torch.utils.deterministic.fill_uninitialized_memory = bool(job["fill"])  # type: ignore[attr-defined]
     device = torch.device(job["device"])
-    setting = kernels.setting_of(json.loads(open_record(job["record"]).manifest), device)
+    manifest = json.loads(open_record(job["record"]).manifest)
+    settings_of = {phase: kernels.setting_of(manifest, device, phase) for phase in PHASES}
     values = _values(job["values"], device)
-    return [_recomputed(setting, task, values, int(job["repeats"])) for task in job["tasks"]]
+    return [_recomputed(settings_of, task, values, int(job["repeats"])) for task in job["tasks"]]
 
 
 def _values(sources: list[list[Any]], device: torch.device) -> dict[Place, Tensor]:
@@ -64,15 +64,15 @@ def _tensor(data: Any, dtype: str, shape: tuple[int, ...]) -> Tensor:
 
 
 @torch.inference_mode()
-def _recomputed(setting: Any, task: dict[str, Any], values: dict[Place, Tensor], repeats: int) -> dict[str, Any]:
-    from foxflow.train import kernels
-
+def _recomputed(
+    settings_of: Mapping[str, kernels.Setting], task: dict[str, Any], values: dict[Place, Tensor], repeats: int
+) -> dict[str, Any]:
     place = Place(*task["place"])
     digests, nonfinite = [], []
     try:
         for _ in range(repeats):
-            inputs = {key: values[Place(*source)].clone() for key, source in task["inputs"]}
-            made = kernels.replay(setting, place.buffer, place.step, place.k, inputs)
+            inputs = {key: values[Place(*source)] for key, source in task["inputs"]}
+            made = kernels.replay(settings_of[place.phase], place.buffer, place.step, place.k, inputs)
             digests.append(digest.digest(host_bytes(made), DTYPES[made.dtype], tuple(made.shape)))
             nonfinite.append(int((~torch.isfinite(made)).sum()) if made.dtype.is_floating_point else 0)
             values[place] = made
