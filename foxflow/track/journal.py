@@ -68,10 +68,13 @@ class Journal:
         """Open the journal of a run that is over; None where the run still lives or another has just sent it."""
         try:
             file = (folder / NAME).open("a+b")
+        except FileNotFoundError:
+            return None
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             there = os.path.samestat(os.fstat(file.fileno()), (folder / NAME).stat())
         except OSError:
-            return None
+            there = False
         if not there:
             file.close()
             return None

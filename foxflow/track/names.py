@@ -33,16 +33,41 @@ def resolve(name: str) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
+    client, run = _one(name)
+    with in_one_line(store()):
+        return _folder(client, run)
+
+
+def identify(name: str) -> Run:
+    """Find a run by its id, the start of one, or its name.
+
+    Raises:
+        NoRecord: nothing is called so.
+        Mistake: several runs are called so.
+    """
+    return _one(name)[1]
+
+
+def _one(name: str) -> tuple[MlflowClient, Run]:
     client = find_client()
     with in_one_line(store()):
         runs = _called(client, name) if client else []
     if client is None or not runs:
-        raise must("RUN", "be a folder, a run id or a run name", name, "See 'foxflow ui' for the runs.", NoRecord)
+        got = f"{name}, a deleted run" if client and _deleted(client, name) else name
+        do = "See 'foxflow ui' for the runs; 'mlflow runs restore' brings a deleted one back."
+        raise must("RUN", "be a folder, a run id or a run name", got, do, NoRecord)
     if len(runs) > 1:
         listed = ", ".join(f"{run.info.run_id} ({run.info.run_name})" for run in runs[:8])
         raise must("RUN", "name one run", f"{name}, which {len(runs)} runs match: {listed}", "Give more of the id.")
-    with in_one_line(store()):
-        return _folder(client, runs[0])
+    return client, runs[0]
+
+
+def _deleted(client: MlflowClient, name: str) -> bool:
+    from mlflow.entities import ViewType
+
+    everywhere = [one.experiment_id for one in client.search_experiments(view_type=ViewType.ALL)]
+    wanted = f"attributes.run_id LIKE '{name}%'" if re.fullmatch(r"[0-9a-f]{1,32}", name) else None
+    return bool(wanted and client.search_runs(everywhere, wanted, ViewType.DELETED_ONLY, max_results=1))
 
 
 def _called(client: MlflowClient, name: str) -> list[Run]:

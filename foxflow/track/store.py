@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 EXPERIMENT = "foxflow"
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-"""MLflow reads these once, at import."""
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+"""MLflow sends nothing home and prints nothing of its own; it reads some of these once, at import."""
 
 RETRIES = "3"
 """Of a request to a server that is away: half a minute, not MLflow's four, unless the caller says otherwise."""

@@ -1,0 +1,39 @@
+"""Files added to a run that is over."""
+
+from pathlib import Path
+
+from foxflow.track import attach, open_run
+from foxflow.track.store import open_store
+
+
+def ended():
+    run = open_run("over", {}, {})
+    run.close(None)
+    return run.run_id
+
+
+def content(run_id, name):
+    return Path(open_store().client.download_artifacts(run_id, name)).read_bytes()
+
+
+def test_files_lie_at_the_root_of_the_run_and_new_ones_take_their_place(place):
+    run_id = ended()
+    assert attach(run_id, {"report.html": b"one", "divergence.png": b"\x89PNG"}) is None
+    assert attach(run_id, {"report.html": b"two"}) is None
+    assert (content(run_id, "report.html"), content(run_id, "divergence.png")) == (b"two", b"\x89PNG")
+    assert open_store().client.get_run(run_id).info.status == "FINISHED"
+
+
+def test_a_run_that_the_store_does_not_have_is_said_in_a_line(place):
+    ended()
+    said = attach("0" * 32, {"report.html": b"x"})
+    assert said is not None
+    assert "no such run" in said
+
+
+def test_a_store_that_can_t_be_opened_is_said_in_a_line(place):
+    run_id = ended()
+    Path("mlruns/mlflow.db").write_bytes(b"no database" * 100)
+    said = attach(run_id, {"report.html": b"x"})
+    assert said is not None
+    assert "must open and be writable" in said
