@@ -37,6 +37,8 @@ HEAVY = {
     "mlflow": {"track"},
     "great_expectations": {"gate"},
     "pandas": {"gate"},
+    "jinja2": {"report"},
+    "matplotlib": {"report"},
     "pyarrow": {"flow", "market", "record", "track", "comparison", "explanation", "gate", "recorder", "report"},
 }
 """Library -> rooms that may name it."""
@@ -126,7 +128,7 @@ def test_the_package_itself_imports_no_room_when_it_is_imported() -> None:
 
 LOADED = """
 import sys
-heavy = {"torch", "mlflow", "great_expectations", "pandas", "pyarrow"}
+heavy = {"torch", "mlflow", "great_expectations", "pandas", "pyarrow", "jinja2", "matplotlib"}
 import foxflow, foxflow.errors, foxflow.flow, foxflow.config
 assert "numpy" not in sys.modules
 import foxflow.cli

@@ -58,6 +58,13 @@ def test_a_seed_run_twice_is_the_same_run_and_passes_the_gate(checked: Said, fol
     assert (folder / "mlruns" / "mlflow.db").is_file()
 
 
+def test_both_runs_of_a_check_have_its_report_and_its_picture_in_mlflow(records: tuple[Path, Path]) -> None:
+    pages = [(record.parent / "report.html").read_text(encoding="utf-8") for record in records]
+    assert pages[0] == pages[1]
+    assert "Gate: PASS" in pages[0]
+    assert all((record.parent / "divergence.png").read_bytes().startswith(b"\x89PNG") for record in records)
+
+
 def test_compare_by_run_id_says_the_same_and_lists_every_step(
     command: Command, checked: Said, records: tuple[Path, Path]
 ) -> None:
