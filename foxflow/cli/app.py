@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from foxflow import __version__, flow
-from foxflow.cli import causes, show
+from foxflow import __version__
+from foxflow.cli import causes, ci, report, show, stores
 from foxflow.cli.arguments import (
     Allow,
     Fee,
@@ -122,24 +122,6 @@ def gate(
     return 0 if verdict.passed else 1
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def check(
-    context: typer.Context,
-    seeds: Annotated[str, typer.Option(help="42,43 or 0:64.")] = "42",
-    as_json: Json = False,
-) -> int:
-    """Run each seed twice in fresh processes, compare and gate; other options are those of `foxflow run`."""
-    from foxflow.config import seeds_of
-    from foxflow.experiments import check as experiment
-
-    pairs = experiment.check(seeds_of(seeds), context.args, lambda line: typer.echo(line, err=True))
-    typer.echo(json.dumps(experiment.as_json(pairs)) if as_json else show.check_text(pairs))
-    verdict = experiment.overall(pairs)
-    if verdict == flow.EQUAL and not all(pair.gate.passed for pair in pairs):
-        return 1
-    return show.exit_code(verdict)
-
-
 @app.command()
 def data(
     file: Annotated[str, typer.Argument(help="A market file, or either file of a LOBSTER pair.")],
@@ -184,6 +166,14 @@ def doctor(as_json: Json = False) -> int:
     return 0 if found["ok"] else 1
 
 
+PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Of commands that hand options on to `foxflow run`."""
+
+app.command(context_settings=PASSES_ON)(ci.check)
+app.command(context_settings=PASSES_ON)(ci.golden)
 app.command()(causes.explain)
 app.command()(causes.prove)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(causes.locate)
+app.command()(report.report)
+app.command()(stores.sync)
+app.command()(stores.ui)
+app.command(context_settings=PASSES_ON)(causes.locate)
