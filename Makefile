@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH ?= torch==2.13.0
 SOURCES := $(wildcard cuda_ext/*)
 
-.PHONY: run test test-slow lint gpu-test bench ui build clean
+.PHONY: run test test-slow lint gpu-test bench ui docs build clean
 
 run: $(VENV)/built
 	$(BIN)/foxflow run --seed 42 --quick
@@ -42,6 +42,9 @@ $(VENV)/ready: constraints.txt pyproject.toml
 $(VENV)/built: $(VENV)/ready $(SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install -q -c constraints.txt --no-build-isolation -e '.[dev]'
 	touch $@
+
+docs: $(VENV)/built
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf build $(VENV)

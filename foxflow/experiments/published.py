@@ -17,7 +17,8 @@ def publish(
 
     Args:
         found: of `a` and `b`; it is explained where they are not EQUAL.
-        a, b: the records.
+        a: one record.
+        b: the other.
         runs: what the reader may type for them.
         gate: the gate's verdict, where it judged them.
 

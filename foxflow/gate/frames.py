@@ -104,7 +104,8 @@ def dumped(a: Record, b: Record, pairs: int) -> Frame | None:
     """SHA-256 of the bytes of every buffer that both records dumped; None where there is none and none is expected.
 
     Args:
-        a, b: the records.
+        a: one record.
+        b: the other.
         pairs: how many the comparison saw.
     """
     import pandas as pd

@@ -26,7 +26,8 @@ def judge(
 
     Args:
         comparison: of `a` and `b`, in this order.
-        a, b: the records.
+        a: one record.
+        b: the other.
         docs: a folder for Great Expectations' page of each result; None writes nothing.
         suites: a folder of other suites than the installed ones.
 

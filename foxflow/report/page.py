@@ -65,7 +65,8 @@ def page(found: flow.Comparison, a: flow.Record, b: flow.Record, findings: Findi
 
     Args:
         found: of `a` and `b`, in this order.
-        a, b: the records; their manifests and evaluation summaries are read.
+        a: one record; its manifest and evaluation summary are read.
+        b: the other.
         findings: explanation, proof, the gate's verdict, and what the runs are called.
 
     Returns:
