@@ -11,9 +11,10 @@ from record.making import steps as taken
 
 from foxflow import flow
 from foxflow.determinism.specimens import SPECIMENS
-from foxflow.errors import Mistake
+from foxflow.errors import CorruptRecord, Mistake
 from foxflow.experiments.proof.places import Graph, Place
 from foxflow.experiments.proof.scene import stretches
+from foxflow.experiments.proof.worker import work
 from foxflow.experiments.prove import Options, as_json, as_text, prove
 from foxflow.experiments.rerun import started
 
@@ -62,8 +63,16 @@ def test_what_was_found_is_kept_with_digests_and_commands(proof: flow.Proof) -> 
     assert kept["proven"] is True
     assert all(experiment["command"].startswith("cd ") for experiment in kept["experiments"])
     job, (result, *_) = (json.loads((folder / f"graft{end}").read_text()) for end in (".json", ".result.json"))
-    assert job["values"]
+    assert all(digest.startswith("fx1:") for _, _, digest in job["values"])
     assert result["digests"][0].startswith("fx1:")
+
+
+def test_bytes_that_do_not_have_their_digest_are_not_computed_with(proof: flow.Proof) -> None:
+    job = json.loads((Path(str(proof.folder)) / "graft.json").read_text())
+    place, record, _ = job["values"][0]
+    job["values"][0] = [place, record, "fx1:" + "0" * 32]
+    with pytest.raises(CorruptRecord, match="its bytes do not have its digest"):
+        work(job)
 
 
 def test_the_json_is_explain_s_with_the_proof(proof: flow.Proof) -> None:

@@ -28,41 +28,40 @@ def environment(record: flow.Record) -> dict[str, object]:
     return found
 
 
-def test_a_rerun_computes_the_same_and_keeps_what_it_was_told_to(first: flow.Record, tmp_path: Path) -> None:
-    again = rerun(first, tmp_path, "again", Again(stop_at=3, dump_steps=(1, 3)))
-    assert again.path == str(tmp_path / "mlruns" / "records" / "again")
+@pytest.fixture(scope="module")
+def again(first: flow.Record, tmp_path_factory: pytest.TempPathFactory) -> flow.Record:
+    return rerun(first, tmp_path_factory.mktemp("again"), "again", Again(stop_at=3, dump_steps=(1, 3)))
+
+
+def test_a_rerun_computes_the_same_and_keeps_what_it_was_told_to(first: flow.Record, again: flow.Record) -> None:
+    assert Path(again.path).parts[-3:] == ("mlruns", "records", "again")
     assert again.dump_steps == (("train", 1), ("train", 2))
     assert {row[1] for row in recorded(again, range(20))} == {0, 1, 2}
     before, after = recorded(first, range(3)), recorded(again, range(3))
     assert before.items() <= after.items()
     assert {place.buffer for place in after.keys() - before.keys()} == {"mamba_a_state", "mamba_b_state"}
-    buffers = [row for batch in again.dump("train", 2) for row in batch.column("k").to_pylist()]
-    assert {0, 1} <= set(buffers)
+    iterations = [k for batch in again.dump("train", 2) for k in batch.column("k").to_pylist()]
+    assert {0, 1} <= set(iterations)
 
 
-def test_a_rerun_of_a_rerun_takes_the_last_word(first: flow.Record, tmp_path: Path) -> None:
-    once = rerun(first, tmp_path, "once", Again(stop_at=2, dump_steps=(0, 2)))
-    twice = rerun(once, tmp_path, "twice", Again(stop_at=4))
+def test_schedules_threads_and_variables_are_the_recorded_ones(first: flow.Record, again: flow.Record) -> None:
+    assert json.loads(again.manifest)["config"] == json.loads(first.manifest)["config"]
+    assert environment(again)["variables"] == environment(first)["variables"]
+    assert environment(again)["threads"] == environment(first)["threads"] == 2
+
+
+def test_a_rerun_of_a_rerun_takes_the_last_word(again: flow.Record, tmp_path: Path) -> None:
+    change = Again(stop_at=4, threads=1, variables={"OMP_NUM_THREADS": "3"})
+    twice = rerun(again, tmp_path, "twice", change)
     assert twice.dump_steps == ()
     assert {row[1] for row in recorded(twice, range(20))} == {0, 1, 2, 3}
-
-
-def test_variables_and_threads_are_the_recorded_ones_unless_told_otherwise(first: flow.Record, tmp_path: Path) -> None:
-    same = rerun(first, tmp_path, "same", Again(stop_at=1))
-    other = rerun(first, tmp_path, "other", Again(stop_at=1, threads=1, variables={"OMP_NUM_THREADS": "3"}))
-    assert environment(same)["variables"] == environment(first)["variables"]
-    assert (environment(same)["threads"], environment(other)["threads"]) == (2, 1)
-    assert environment(other)["variables"]["OMP_NUM_THREADS"] == "3"  # type: ignore[index]
-
-
-def test_schedules_are_untouched_by_an_early_end(first: flow.Record, tmp_path: Path) -> None:
-    again = rerun(first, tmp_path, "again", Again(stop_at=2))
-    assert json.loads(again.manifest)["config"] == json.loads(first.manifest)["config"]
+    assert environment(twice)["threads"] == 1
+    assert environment(twice)["variables"]["OMP_NUM_THREADS"] == "3"  # type: ignore[index]
 
 
 def test_a_record_without_a_command_can_not_be_run_again(tmp_path: Path) -> None:
     record = made(tmp_path / "a")
-    with pytest.raises(Mistake, match="must hold the command that made it, got none. Only runs of 'foxflow run'"):
+    with pytest.raises(Mistake, match=r"must hold the command that made it, got none\. Only runs of 'foxflow run'"):
         rerun(record, tmp_path, "again", Again())
 
 

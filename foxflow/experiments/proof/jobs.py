@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from foxflow import flow
-from foxflow.experiments.proof.places import Place
+from foxflow.experiments.proof.places import Place, recorded
 from foxflow.experiments.proof.scene import NotDone, Scene, Sources
 from foxflow.experiments.rerun import LAST_WORDS, fresh, spelt
 
@@ -87,9 +87,18 @@ def _stated(scene: Scene, job: Job) -> dict[str, object]:
         "threads": environment["threads"] if job.threads is None else job.threads,
         "fill": job.fill,
         "repeats": job.repeats,
-        "values": [[place, str(Path(record.path).resolve())] for place, record in job.values.items()],
+        "values": _stated_values(job.values),
         "tasks": [{"place": place, "inputs": scene.graph.inputs(place)} for place in job.places],
     }
+
+
+def _stated_values(values: Sources) -> list[tuple[Place, str, str]]:
+    """Each place with the record that holds its bytes, and the digest that this record states of them."""
+    digests = {
+        path: recorded(next(one for one in values.values() if one.path == path), {place.step for place in values})
+        for path in {record.path for record in values.values()}
+    }
+    return [(place, str(Path(one.path).resolve()), digests[one.path][place]) for place, one in values.items()]
 
 
 def needed(scene: Scene, places: Iterable[Place]) -> set[Place]:

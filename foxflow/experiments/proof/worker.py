@@ -18,7 +18,7 @@ from torch import Tensor
 from foxflow import digest
 from foxflow.capture import DTYPES, host_bytes
 from foxflow.determinism import settings
-from foxflow.errors import Mistake
+from foxflow.errors import CorruptRecord, Mistake
 from foxflow.experiments.proof.places import PHASES, Place, dumped
 from foxflow.record import open_record
 from foxflow.train import kernels
@@ -31,11 +31,15 @@ def work(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Args:
         job: JSON values: `record` whose manifest sets the scene, `device`, `threads`, `fill` (torch fills memory that
-            nobody wrote), `repeats`, `values` as (place, record that holds its bytes), and `tasks` as place and inputs.
+            nobody wrote), `repeats`, `values` as (place, record that holds its bytes, their digest), and `tasks` as
+            place and inputs.
 
     Returns:
         For each task its place, the digest of every repetition, how many elements of each are NaN or Inf, and why it
         could not be done, if so.
+
+    Raises:
+        CorruptRecord: bytes do not have the digest that their record states.
     """
     settings.fix(job["threads"])
     torch.utils.deterministic.fill_uninitialized_memory = bool(job["fill"])  # type: ignore[attr-defined]
@@ -47,14 +51,16 @@ def work(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _values(sources: list[list[Any]], device: torch.device) -> dict[Place, Tensor]:
-    by_record: dict[str, list[Place]] = {}
-    for place, record in sources:
-        by_record.setdefault(record, []).append(Place(*place))
-    return {
-        place: _tensor(data, dtype, shape).to(device)
-        for record, places in by_record.items()
-        for place, dtype, shape, data in dumped(open_record(record), places)
-    }
+    by_record: dict[str, dict[Place, str]] = {}
+    for place, record, stated in sources:
+        by_record.setdefault(record, {})[Place(*place)] = stated
+    found: dict[Place, Tensor] = {}
+    for record, places in by_record.items():
+        for place, dtype, shape, data in dumped(open_record(record), places):
+            if digest.digest(data, dtype, shape) != places[place]:
+                raise CorruptRecord(record, str(place), "its bytes do not have its digest")
+            found[place] = _tensor(data, dtype, shape).to(device)
+    return found
 
 
 def _tensor(data: Any, dtype: str, shape: tuple[int, ...]) -> Tensor:
