@@ -81,3 +81,9 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no ../shared/data")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_programs() -> Path | None:
+    """The folder of initdb and pg_ctl, for tests of the mark `postgres`."""
+    return postgres_folder()

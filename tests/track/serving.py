@@ -59,7 +59,8 @@ class Server:
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self._child is not None:
-            os.killpg(self._child.pid, how)
+            if self._child.poll() is None:
+                os.killpg(self._child.pid, how)
             self._child.wait(60)
             self._child = None
 
