@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from foxflow import __version__
-from foxflow.cli import causes, ci, report, show, stores
+from foxflow.cli import buffers, causes, ci, report, show, stores
 from foxflow.cli.arguments import (
     Allow,
     Fee,
@@ -174,6 +174,7 @@ app.command(context_settings=PASSES_ON)(ci.golden)
 app.command()(causes.explain)
 app.command()(causes.prove)
 app.command()(report.report)
+app.command()(buffers.show)
 app.command()(stores.sync)
 app.command()(stores.ui)
 app.command(context_settings=PASSES_ON)(causes.locate)

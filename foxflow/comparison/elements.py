@@ -70,6 +70,21 @@ def apart(dtype: str, shape: tuple[int, ...], a: Any, b: Any) -> Apart:
     )
 
 
+def numbers(dtype: str, rows: Array) -> Array:
+    """The elements as float64, for looking at: large integers are rounded, complex ones are two.
+
+    Args:
+        dtype: a name of the digest's dtypes.
+        rows: uint8[elements, bytes an element], little-endian.
+    """
+    part, rows = _parts(dtype, rows)
+    floats = _floats(part, rows)
+    if floats is not None:
+        return floats
+    words = _words(rows)
+    return (words.view(f"<i{words.itemsize}") if dtype[0] == "i" else words).astype(np.float64)
+
+
 def _unequal(rows_a: Array, rows_b: Array) -> Array:
     if rows_a.shape[1] > 8:
         return np.asarray((rows_a != rows_b).any(axis=1))
