@@ -16,7 +16,7 @@ TAU, TAU_BOUNDS = "trunk.cfc_tau", (0.05, 100.0)
 """The CfC cell's time constants stay in here, in seconds."""
 
 
-def chunk_sums(rows: Tensor, batch: int, specimens: Specimens = ()) -> Tensor:
+def chunk_sums(rows: Tensor, batch: int, specimens: Specimens) -> Tensor:
     """Sum a scratch of group I, one row a batch row (or a batch row and time), inside chunks of batch rows."""
     return row_sums(rows.view(rows.shape[0], -1), CHUNK * (rows.shape[0] // batch), specimens)
 

@@ -108,7 +108,7 @@ def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:
     return {"iqn_tau": tau, "iqn_cos": cos, "iqn_tau_target": tau_target, "iqn_cos_target": cos_target}
 
 
-def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens = (), *, first: bool) -> None:
+def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens, *, first: bool) -> None:
     """Add an iteration's sums to what is kept; the first iteration of a step starts from zeros."""
     for name, x in fresh.items():
         if first:
