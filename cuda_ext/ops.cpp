@@ -154,6 +154,12 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("per_fence(Tensor leaf_C, Tensor(a!) tree_C) -> ()");
   // out[0,m,n] = sum over r of a[r,m] b[r,n]: parts of the rows side by side, added by float atomics as they finish.
   m.def("splitk_gemm(Tensor a_RM, Tensor b_RN, int parts) -> Tensor");
+  // CUDA only. out[0,n] = sum over r of a[r,n], by a block's four warps that do not wait for one another.
+  m.def("missing_sync(Tensor a_RN) -> Tensor");
+  // CUDA only. group_norm, its roots on a stream that does not wait for the sums of squares.
+  m.def("wrong_stream(Tensor x_W, int[] offsets) -> Tensor norm_G");
+  // CUDA only. Rows of the host into slots [begin, begin + rows), through a page-locked buffer refilled too early.
+  m.def("stale_pinned(Tensor(a!) ring_CX, int begin, Tensor rows_BX) -> ()");
 }
 
 // The module holds nothing of its own: importing it registers the ops above.

@@ -1,6 +1,7 @@
 // Specimens: what their kernels compute, were they not racing. Each is a bug that trainers had; docs/trainer.md lists them.
 #pragma once
 #include "iqn.h"
+#include "learn.h"
 #include "linalg.h"
 #include "per.h"
 
@@ -47,5 +48,36 @@ template <class On> Tensor splitk_gemm(Tensor a, Tensor b, int64_t parts) {
   On::split(a, c, Product<float>{in<float>(a, "a", {rows, m}), in<float>(b, "b", {rows, n}), nullptr, out<float>(c), parts,
                                  m, n, part, rows, part * m, 1, m, part * n, n, 1});
   return c;
+}
+
+template <class On> Tensor missing_sync(Tensor a) {
+  FOX_CHECK(a.dim() == 2, "missing_sync takes a 2-D tensor");
+  int64_t rows = a.size(0), columns = a.size(1);
+  Tensor sums = make<float>(a, {1, columns});
+  On::unsynced(a, in<float>(a, "a", {rows, columns}), out<float>(sums), rows, columns);
+  return sums;
+}
+
+template <class On> Tensor wrong_stream(Tensor x, std::vector<int64_t> offsets) {
+  FOX_CHECK(x.dim() == 1, "wrong_stream takes a 1-D tensor");
+  Groups groups = groups_of(offsets, x.size(0));
+  int64_t chunks = 0;
+  for (int64_t g = 0; g < groups.count; ++g) chunks += groups.chunks(g);
+  Tensor sums = make<float>(x, {chunks}), norm = make<float>(x, {groups.count});
+  On::norms(x, chunks, SquaresOfChunk{in<float>(x, "x", {x.size(0)}), out<float>(sums), groups},
+            NormOfGroup{out<float>(sums), out<float>(norm), groups});
+  return norm;
+}
+
+template <class On> void stale_pinned(Tensor ring, int64_t begin, Tensor rows) {
+  int64_t slots = ring.size(0), count = rows.size(0);
+  FOX_CHECK(ring.is_contiguous() && rows.is_contiguous() && ring.scalar_type() == rows.scalar_type() &&
+                ring.numel() * count == rows.numel() * slots,
+            "stale_pinned takes a contiguous ring and rows of its kind");
+  FOX_CHECK(0 <= begin && begin + count <= slots, "rows ", begin, " + ", count, " must lie in the ring of ", slots);
+  if (count == 0) return;
+  int64_t row_bytes = rows.numel() / count * static_cast<int64_t>(rows.element_size());
+  On::upload(ring, static_cast<char*>(ring.data_ptr()) + begin * row_bytes, static_cast<const char*>(rows.data_ptr()),
+             count * row_bytes);
 }
 }  // namespace fox

@@ -76,7 +76,7 @@ class Replay:
         for name, values in rows.items():
             if name in rings:
                 rings[name].before(begin, s.B)
-            self.slots[name][begin : begin + s.B] = values
+            write(self.slots[name], begin, values, self._specimens)
             if name in rings:
                 rings[name].after(begin, s.B)
         self.outcome[begin : begin + s.B] = -1
@@ -100,6 +100,14 @@ class Replay:
     def update(self, idx: Tensor, row_loss_q: Tensor) -> None:
         """Set the priorities of drawn slots from their losses."""
         ops.per_update(self.tree["per_leaf"], self.counters["per_max_prio"], idx, row_loss_q)
+
+
+def write(slots: Tensor, begin: int, rows: Tensor, specimens: tuple[str, ...]) -> None:
+    """Write rows into slots from `begin` on; `stale_pinned` takes windows home and up again, by a buffer used twice."""
+    if "stale_pinned" in specimens and rows.ndim == 3:
+        racy.stale_pinned(slots, begin, rows.cpu())
+    else:
+        slots[begin : begin + rows.shape[0]] = rows
 
 
 def rebuild(leaf_C: Tensor, tree_C: Tensor, specimens: tuple[str, ...]) -> None:

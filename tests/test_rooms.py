@@ -180,9 +180,13 @@ def banned(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if BANNED.search(line)]
 
 
+BUGS = {"specimens_cuda.cu": ["atomicAdd(p.c + i * p.n + j, sum);"]}
+"""The one source that may: a split-K product is among the bugs that are kept to be found."""
+
+
 def test_no_source_asks_for_fast_math_or_this_machine_s_instructions_or_adds_floats_atomically() -> None:
     assert len(SOURCES) > 40
-    assert {path.name: lines for path in SOURCES if (lines := banned(path.read_text()))} == {}
+    assert {path.name: lines for path in SOURCES if (lines := banned(path.read_text()))} == BUGS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from foxflow.agent.parameters import TARGETS, Layout, draw
-from foxflow.agent.seams import Specimens
+from foxflow.agent.seams import Specimens, norms, row_sums
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import learn
 from foxflow.ops.linalg import sum_rows
@@ -16,9 +16,9 @@ TAU, TAU_BOUNDS = "trunk.cfc_tau", (0.05, 100.0)
 """The CfC cell's time constants stay in here, in seconds."""
 
 
-def chunk_sums(rows: Tensor, batch: int) -> Tensor:
+def chunk_sums(rows: Tensor, batch: int, specimens: Specimens) -> Tensor:
     """Sum a scratch of group I, one row a batch row (or a batch row and time), inside chunks of batch rows."""
-    return sum_rows(rows.view(rows.shape[0], -1), CHUNK * (rows.shape[0] // batch))
+    return row_sums(rows.view(rows.shape[0], -1), CHUNK * (rows.shape[0] // batch), specimens)
 
 
 def total(chunks: Tensor) -> Tensor:
@@ -43,7 +43,8 @@ class Learner:
     """
 
     def __init__(self, s: Shape, seed: int, device: torch.device, specimens: Specimens = ()) -> None:
-        self._shape, self.layout, self.target_layout = s, Layout(s), Layout(s, TARGETS)
+        self._shape, self._specimens = s, specimens
+        self.layout, self.target_layout = Layout(s), Layout(s, TARGETS)
         drawn = draw(s, seed, specimens)
         self._flat = torch.cat([drawn[w.key].reshape(-1) for w in self.layout.weights]).to(device)
         self._target = torch.cat([drawn[w.key].reshape(-1) for w in self.target_layout.weights]).to(device)
@@ -64,10 +65,10 @@ class Learner:
             chunks: sums over chunks of batch rows, by weight key.
         """
         for name, rows in scratch.items():
-            chunks[SCRATCHES[name]] = chunk_sums(rows, self._shape.B)
+            chunks[SCRATCHES[name]] = chunk_sums(rows, self._shape.B, self._specimens)
         for key, sums in chunks.items():
             self.grads[key].copy_(total(sums).view(self.grads[key].shape))
-        return learn.group_norm(self._grad, self.layout.offsets)
+        return norms(self._grad, self.layout.offsets, self._specimens)
 
     def update(self, norm: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:
         """Take one Adam step and move the targets; returns |change| and |weights| of the trunk."""

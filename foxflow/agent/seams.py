@@ -5,12 +5,14 @@ The trainer and the replay of a single kernel go through the same functions, so 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from foxflow.config import Shape
-from foxflow.ops import iqn, policy
+from foxflow.ops import iqn, learn, policy
 from foxflow.ops import specimens as racy
-from foxflow.ops.linalg import matmul_rows
+from foxflow.ops.linalg import matmul_rows, sum_rows
 
 Specimens = tuple[str, ...]
 """Names of the catalogue; none in a clean run."""
@@ -35,3 +37,24 @@ def row_products(x_RM: Tensor, grad_RN: Tensor, rows: int, specimens: Specimens)
     if "splitk_gemm" in specimens:
         return racy.splitk_gemm(x_RM, grad_RN, SPLIT_PARTS)
     return matmul_rows(x_RM, grad_RN, rows)
+
+
+def scratch(name: str, rows: Tensor, kept: Tensor | None, specimens: Specimens) -> Tensor:
+    """Where a step gathers `rows`: zeros, in the place kept from the step before where there is one."""
+    if "empty_scratch" in specimens and name.startswith("cfc_"):
+        return rows.new_empty(rows.shape)
+    return rows.new_zeros(rows.shape) if kept is None else kept.zero_()
+
+
+def row_sums(scratch_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
+    """Sum a scratch of group I over chunks of `rows` rows, [chunks, N]."""
+    if "missing_sync" in specimens:
+        return racy.missing_sync(scratch_RN)
+    return sum_rows(scratch_RN, rows)
+
+
+def norms(grad_W: Tensor, offsets: Sequence[int], specimens: Specimens) -> Tensor:
+    """Take the norm of each group's gradient, [G]."""
+    if "wrong_stream" in specimens:
+        return racy.wrong_stream(grad_W, offsets)
+    return learn.group_norm(grad_W, offsets)

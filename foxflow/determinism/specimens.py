@@ -57,6 +57,38 @@ SPECIMENS: dict[str, Specimen] = {
             ),
             summary="weight gradients in eight parts, added by float atomics as they finish",
         ),
+        Specimen(
+            name="empty_scratch",
+            devices=("cpu",),
+            kernel="cfc_bwd",
+            buffers=tuple(f"cfc_grad_{weight}_scratch" for weight in ("w_in", "w_rec", "b", "tau")),
+            summary="gradients are added to memory that nobody zeroed, which holds what the heap held",
+        ),
+        Specimen(
+            name="missing_sync",
+            devices=("cuda",),
+            kernel="reduce_rows",
+            buffers=(
+                *("grad_vsn_w", "grad_vsn_b"),
+                *(f"grad_ln_{norm}_{part}" for norm in "ab" for part in ("gain", "bias")),
+                *(f"grad_{weight}" for weight in ("attn_q", "cfc_w_in", "cfc_w_rec", "cfc_b", "cfc_tau")),
+            ),
+            summary="the warps of a block sum rows in shared memory without __syncthreads",
+        ),
+        Specimen(
+            name="wrong_stream",
+            devices=("cuda",),
+            kernel="group_norm",
+            buffers=("grad_norm",),
+            summary="the roots of the gradients' norms run on a stream that does not wait for the sums of squares",
+        ),
+        Specimen(
+            name="stale_pinned",
+            devices=("cuda",),
+            kernel="replay_insert",
+            buffers=("slot_win",),
+            summary="windows go up through one page-locked buffer that is refilled during its upload",
+        ),
     )
 }
 """By name, in the order in which a run states them."""
@@ -94,4 +126,6 @@ def check_device(names: tuple[str, ...], device: str) -> None:
         specimen = SPECIMENS[name]
         if device not in specimen.devices:
             rule = f"run on {' or '.join(specimen.devices)}, for {specimen.summary}"
-            raise must(f"--specimen {name}", rule, f"--device {device}", "Leave it out or use --device cuda.")
+            raise must(
+                f"--specimen {name}", rule, f"--device {device}", f"Leave it out or use --device {specimen.devices[0]}."
+            )

@@ -1,7 +1,7 @@
 """The compiled operators, checked at this edge: words for mistakes here, the second net in cuda_ext/check.h.
 
-One module a family: linalg, digest, encoder, heads, world, replay, learn. Each function is differentiable where a
-test checks its gradient. Importing this package loads torch and foxflow._C.
+One module a family: linalg, digest, encoder, heads, world, replay, learn; and `specimens`, real bugs. Each function is
+differentiable where a test checks its gradient. Importing this package loads torch and foxflow._C.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ E cosines, C slots, R rows, M and N of a product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, float32, uint32
 
@@ -79,6 +81,72 @@ def splitk_gemm(a_RM: Tensor, b_RN: Tensor, parts: int) -> Tensor:
     return result
 
 
+def missing_sync(a_RN: Tensor) -> Tensor:
+    """Sum rows by blocks of four warps that do not wait for one another: what a slow warp adds may be lost.
+
+    Args:
+        a_RN: float32, on a GPU.
+
+    Returns:
+        [1, N], the shape of `sum_rows` with one chunk.
+
+    Raises:
+        Mistake: a is not 2-D float32, or not on a GPU.
+    """
+    check.tensor(a_RN, "a_RN", "RN", float32)
+    _on_gpu(a_RN, "a_RN", "a CPU has no warps")
+    result: Tensor = _C.missing_sync(a_RN.contiguous())
+    return result
+
+
+def wrong_stream(x_W: Tensor, offsets: Sequence[int]) -> Tensor:
+    """Take the norm of each group by two kernels on two streams, of which the second does not wait for the first.
+
+    Args:
+        x_W: float32, on a GPU.
+        offsets: as of `group_norm`.
+
+    Returns:
+        float32 [G].
+
+    Raises:
+        Mistake: x is not 1-D float32, or not on a GPU.
+    """
+    check.tensor(x_W, "x_W", "W", float32)
+    _on_gpu(x_W, "x_W", "a CPU has no streams")
+    result: Tensor = _C.wrong_stream(x_W.contiguous(), list(offsets))
+    return result
+
+
+def stale_pinned(ring_CX: Tensor, begin: int, rows_BX: Tensor) -> None:
+    """Send rows up by a page-locked buffer of half their size, which the second half overwrites too early.
+
+    Args:
+        ring_CX: [C, …] on a GPU, contiguous; the slots [begin, begin + B) are changed.
+        begin: the first slot.
+        rows_BX: [B, …] on the host, of the ring's dtype.
+
+    Raises:
+        Mistake: the ring is not on a GPU, the rows are not on the host, or they don't fit.
+    """
+    _on_gpu(ring_CX, "ring_CX", "nothing goes up to a CPU")
+    _packed(ring_CX, "ring_CX")
+    if rows_BX.device.type != "cpu":
+        raise must("rows_BX", "be on the host", str(rows_BX.device))
+    if rows_BX.dtype != ring_CX.dtype or rows_BX.shape[1:] != ring_CX.shape[1:]:
+        raise must(
+            "rows_BX", f"hold {ring_CX.dtype} {list(ring_CX.shape[1:])}", f"{rows_BX.dtype} {list(rows_BX.shape)}"
+        )
+    if begin < 0 or begin + rows_BX.shape[0] > ring_CX.shape[0]:
+        raise must("begin and rows", f"lie in the ring of {ring_CX.shape[0]} slots", f"{begin}, {rows_BX.shape[0]}")
+    _C.stale_pinned(ring_CX, begin, rows_BX.contiguous())
+
+
+def _on_gpu(x: Tensor, name: str, why: str) -> None:
+    if x.device.type != "cuda":
+        raise must(name, f"be on a GPU, for {why}", str(x.device))
+
+
 def _packed(x: Tensor, name: str) -> None:
     if not x.is_contiguous():
         raise must(name, "be contiguous", f"strides {x.stride()}")
@@ -95,4 +163,15 @@ def _(a: Tensor, b: Tensor, parts: int) -> Tensor:
     return a.new_empty(1, a.shape[1], b.shape[1])
 
 
+@torch.library.register_fake("foxflow::missing_sync")
+def _(a: Tensor) -> Tensor:
+    return a.new_empty(1, a.shape[1])
+
+
+@torch.library.register_fake("foxflow::wrong_stream")
+def _(x: Tensor, offsets: Sequence[int]) -> Tensor:
+    return x.new_empty(len(offsets) - 1)
+
+
 torch.library.register_fake("foxflow::per_fence", lambda *_: None)
+torch.library.register_fake("foxflow::stale_pinned", lambda *_: None)

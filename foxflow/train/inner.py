@@ -64,8 +64,8 @@ class InnerLoop:
         walk(heads.OUTPUTS, w, s, x)
         walk(heads.TARGETS, self._learner.targets, s, x)
         walk((*heads.LOSSES, *heads.gradients(self._specimens), *gradients.trunk(self._specimens)), w, s, x)
-        gather(self.scratch, {name: x[name] for name in SCRATCHES}, first=k == 0)
-        gather(self.chunks, {key: x[key] for key in self._summed}, first=k == 0)
+        gather(self.scratch, {name: x[name] for name in SCRATCHES}, self._specimens, first=k == 0)
+        gather(self.chunks, {key: x[key] for key in self._summed}, self._specimens, first=k == 0)
         capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
         self.last = {name: x[name] for name in LAST}
         self._replay.update(idx, x["row_loss_q"])
@@ -108,13 +108,11 @@ def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:
     return {"iqn_tau": tau, "iqn_cos": cos, "iqn_tau_target": tau_target, "iqn_cos_target": cos_target}
 
 
-def gather(kept: Tensors, fresh: Named, *, first: bool) -> None:
-    """Add an iteration's sums to what is kept; the first iteration of a step zeroes it before."""
+def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens, *, first: bool) -> None:
+    """Add an iteration's sums to what is kept; the first iteration of a step starts from zeros."""
     for name, x in fresh.items():
-        if name not in kept:
-            kept[name] = x.new_zeros(x.shape)
         if first:
-            kept[name].zero_()
+            kept[name] = seams.scratch(name, x, kept.get(name), specimens)
         kept[name] += x
 
 

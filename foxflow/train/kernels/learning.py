@@ -8,10 +8,9 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from foxflow.agent import encoder, gradients, heads
+from foxflow.agent import encoder, gradients, heads, seams
 from foxflow.agent.learner import SCRATCHES, TAU, TAU_BOUNDS, change, chunk_sums, total
 from foxflow.agent.parameters import GROUPS, Layout, table
-from foxflow.agent.seams import Specimens
 from foxflow.agent.stage import Stage
 from foxflow.config import Shape
 from foxflow.ops import learn
@@ -79,7 +78,7 @@ def fractions(c: Call) -> Tensor:
 
 
 @cache
-def stages(specimens: Specimens) -> dict[str, Stage]:
+def stages(specimens: seams.Specimens) -> dict[str, Stage]:
     """The stages of the learning pass by what they make."""
     whole = (*encoder.LEARNS, *heads.OUTPUTS, *heads.TARGETS, *heads.LOSSES)
     whole += (*heads.gradients(specimens), *gradients.trunk(specimens))
@@ -145,7 +144,7 @@ def kept(c: Call, name: str) -> Tensor:
     """What the iterations of a step add up to under a name."""
     sums: dict[str, Tensor] = {}
     for k in range(c.shape.K):
-        inner.gather(sums, {name: Pass(c, k).make(name)}, first=k == 0)
+        inner.gather(sums, {name: Pass(c, k).make(name)}, c.setting.config.specimens, first=k == 0)
     return sums[name]
 
 
@@ -157,7 +156,7 @@ def scratch(c: Call) -> Tensor:
 def gradient(c: Call, key: str) -> Tensor:
     """A weight's reduced gradient: from its scratch, or from the sums of the iterations."""
     if key in SCRATCHES.values():
-        return total(chunk_sums(c[c.buffer.inputs[0]], c.shape.B))
+        return total(chunk_sums(c[c.buffer.inputs[0]], c.shape.B, c.setting.config.specimens))
     return total(kept(c, key))
 
 
@@ -165,7 +164,7 @@ def norms(c: Call) -> Tensor:
     """grad_norm."""
     layout = Layout(c.shape)
     flat = torch.cat([c[gradient_name(weight.key)].reshape(-1) for weight in layout.weights])
-    return learn.group_norm(flat, layout.offsets)
+    return seams.norms(flat, layout.offsets, c.setting.config.specimens)
 
 
 def loss(c: Call, head: str) -> Tensor:

@@ -17,7 +17,7 @@ from foxflow.market.instrument import day_ns
 from foxflow.ops import policy, world
 from foxflow.ops import replay as ring
 from foxflow.ops.world_state import Account, Contract, Segment, Step
-from foxflow.replay import Replay, first_slot
+from foxflow.replay import Replay, first_slot, write
 from foxflow.train import rules
 from foxflow.train.kernels.call import Call, Found
 from foxflow.train.table import weight_name
@@ -171,7 +171,7 @@ def inserted(c: Call) -> Tensor:
     name, begin = c.buffer.name, first_slot(c.step, c.shape)
     slots = c.own(f"{name}-", lambda: Replay(c.shape, c.setting.device).slots[name])
     rows = DERIVED[name](c) if name in DERIVED else Found(c.__getitem__)
-    slots[begin : begin + c.shape.B] = rules.STORED[name](rows)
+    write(slots, begin, rules.STORED[name](rows), c.setting.config.specimens)
     return slots
 
 
