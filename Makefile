@@ -29,7 +29,7 @@ bench: $(VENV)/built
 	$(BIN)/python -m benchmarks
 
 ui: $(VENV)/built
-	MLFLOW_DISABLE_TELEMETRY=true $(BIN)/mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db
+	$(BIN)/foxflow ui
 
 build: $(VENV)/built
 

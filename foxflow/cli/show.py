@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,8 +65,7 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
     typer.echo(f"record       {outcome.record.path}  ({outcome.steps} steps in {outcome.seconds:.1f} s)")
     if outcome.run_id:
         typer.echo(f"twin         {twin_sentence(outcome)}")
-        store = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlruns/mlflow.db"
-        typer.echo(f"look at it   mlflow ui --backend-store-uri {store}")
+        typer.echo(f"look at it   foxflow ui {outcome.run_id[:8]}")
 
 
 def twin_sentence(outcome: Outcome) -> str:
@@ -77,8 +75,10 @@ def twin_sentence(outcome: Outcome) -> str:
         return "not known: the store did not answer"
     if twin is None:
         return "none yet: the first clean run of this seed, config, source and data"
+    from foxflow.track.twins import MANY
+
     if twin.agrees:
-        return f"same as run {twin.run_id[:8]} ({twin.agree + 1} runs agree)"
+        return f"same as run {twin.run_id[:8]} ({twin.agree + 1}{' or more' * (twin.agree >= MANY)} runs agree)"
     return f"departs from run {twin.run_id[:8]}: foxflow compare {twin.run_id[:8]} {(outcome.run_id or '')[:8]}"
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import webbrowser
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
@@ -45,16 +46,13 @@ def ui(
     """Serve the store on this machine alone until Ctrl-C, and say where to look; with two runs, where they compare."""
     from foxflow.track import server
 
-    with server.serving(port) as (address, child):
-        where = server.pages(address, runs or ())
+    with server.serving(port, runs or ()) as (where, child):
         typer.echo(json.dumps({"pages": where}) if as_json else "\n".join(where))
         sys.stdout.flush()
         if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             webbrowser.open(where[-1])
         if child is not None:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            try:
-                return child.wait() and 4
-            except KeyboardInterrupt:
-                return 0
+            with suppress(KeyboardInterrupt):
+                child.wait()
     return 0

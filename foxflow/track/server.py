@@ -13,54 +13,55 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from foxflow.errors import FoxflowError, must
 from foxflow.track.names import identify
-from foxflow.track.store import QUIET, open_store
+from foxflow.track.store import QUIET, Store, open_store
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 HOST = "127.0.0.1"
+SETTINGS = QUIET | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""Of its process: no background jobs, which are of no use for looking at runs."""
+
 STARTS_S = 120
 """A first start migrates the store and loads all of MLflow."""
 
 
-def pages(address: str, runs: Sequence[str]) -> tuple[str, ...]:
-    """Where to look: the runs list or one run, and with several runs the page that compares them.
-
-    Args:
-        address: of a server, e.g. http://127.0.0.1:5000.
-        runs: ids, starts of ids or names.
-
-    Raises:
-        Mistake: a name is no run's, or several runs'.
-    """
+def _pages(opened: Store, address: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    """The server's address, then the runs list, or one run, or the page that compares several."""
     if not runs:
-        return (f"{address}/#/experiments/{open_store().experiment_id}",)
-    found = [identify(name) for name in runs]
-    if len(found) == 1:
-        return (f"{address}/#/experiments/{found[0].info.experiment_id}/runs/{found[0].info.run_id}",)
-    ids = quote(json.dumps([run.info.run_id for run in found], separators=(",", ":")))
-    homes = quote(json.dumps(sorted({run.info.experiment_id for run in found}), separators=(",", ":")))
+        return address, f"{address}/#/experiments/{opened.experiment_id}"
+    if len(runs) == 1:
+        return address, f"{address}/#/experiments/{runs[0].info.experiment_id}/runs/{runs[0].info.run_id}"
+    ids = quote(json.dumps([run.info.run_id for run in runs], separators=(",", ":")))
+    homes = quote(json.dumps(sorted({run.info.experiment_id for run in runs}), separators=(",", ":")))
     return address, f"{address}/#/compare-runs?runs={ids}&experiments={homes}"
 
 
 @contextmanager
-def serving(port: int) -> Iterator[tuple[str, subprocess.Popen[bytes] | None]]:
+def serving(port: int, names: Sequence[str]) -> Iterator[tuple[tuple[str, ...], subprocess.Popen[bytes] | None]]:
     """Serve the store of this folder, or of MLFLOW_TRACKING_URI, on this machine alone, while the context lasts.
 
     Args:
         port: must be free.
+        names: of runs to look at: ids, starts of ids or names.
 
     Yields:
-        The address, and the server's process; None where the store is a server already.
+        Where to look (the server, then the page of the runs that were named), and the server's process; None where
+        the store is a server already.
 
     Raises:
-        Mistake: the port is taken, or the store can't be opened.
+        Mistake: the port is taken, the store can't be opened, or a name is no run's or several runs'.
         FoxflowError: the server did not start.
     """
     opened = open_store()
+    runs = [identify(name) for name in names]
     if opened.uri.startswith(("http://", "https://")):
-        yield opened.uri, None
+        yield _pages(opened, opened.uri, runs), None
         return
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,9 +71,10 @@ def serving(port: int) -> Iterator[tuple[str, subprocess.Popen[bytes] | None]]:
             raise must("--port", "be free", f"{port}: {error.strerror}", "Choose another.") from error
     places = ["--backend-store-uri", opened.uri, "--artifacts-destination", str(Path("mlruns").absolute())]
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--uvicorn-opts", "--log-level warning"]
     child = subprocess.Popen(
         [*command, *places],
-        env=os.environ | QUIET,
+        env=os.environ | SETTINGS,
         stdout=subprocess.DEVNULL,
         stderr=sys.stderr,
         start_new_session=True,
@@ -80,7 +82,7 @@ def serving(port: int) -> Iterator[tuple[str, subprocess.Popen[bytes] | None]]:
     try:
         address = f"http://{HOST}:{port}"
         _await(child, address)
-        yield address, child
+        yield _pages(opened, address, runs), child
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGTERM)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from foxflow.errors import must
 from foxflow.track.store import Store, find_store, in_one_line
+
+MANY = 20
+"""Agreeing runs are counted up to here: MLflow hands out whole runs, which takes long by the thousand."""
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -24,9 +26,7 @@ class Twin:
     agrees: bool
     """Its fingerprint equals the new run's."""
     agree: int
-    """How many earlier clean runs have the new run's fingerprint."""
-    others: int
-    """How many have another."""
+    """How many earlier clean runs have the new run's fingerprint; `MANY` stands for that many or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,14 @@ def find_twin(identity: str, fingerprint: str | None, *, run_id: str | None = No
 
 
 def checked(wanted: Search) -> Search:
-    """A search whose identity may stand in a query.
+    """A search whose identity and fingerprint may stand in a query.
 
     Raises:
-        Mistake: the identity is no digest.
+        Mistake: one of them is no digest.
     """
-    if not re.fullmatch(r"[0-9a-z:]+", wanted.identity):
-        raise must("identity", "be a digest (0-9, a-z, ':')", repr(wanted.identity))
+    for name, value in (("identity", wanted.identity), ("fingerprint", wanted.fingerprint or "0")):
+        if not re.fullmatch(r"[0-9a-z:]+", value):
+            raise must(name, "be a digest (0-9, a-z, ':')", repr(value))
     return wanted
 
 
@@ -77,37 +78,32 @@ def search(store: Store, wanted: Search, run_id: str | None) -> Twin | None:
     """As `find_twin`, in an open store."""
     if wanted.fingerprint is None:
         return None
-    clean = [(run, run.data.tags.get("foxflow.fingerprint")) for run in _clean(store, wanted)]
-    marks = [(run, mark) for run, mark in clean if mark and run.info.run_id != run_id]
-    if not marks:
+    same = _clean(store, wanted, f"= '{wanted.fingerprint}'", run_id, MANY)
+    found = same or _clean(store, wanted, "LIKE '%'", run_id, 1)
+    if not found:
         return None
-    same = [run for run, mark in marks if mark == wanted.fingerprint]
-    twin, mark = (same[0], wanted.fingerprint) if same else marks[0]
+    twin = found[0]
     return Twin(
         run_id=twin.info.run_id,
         run_name=twin.info.run_name or "",
-        fingerprint=mark,
+        fingerprint=twin.data.tags["foxflow.fingerprint"],
         agrees=bool(same),
         agree=len(same),
-        others=len(marks) - len(same),
     )
 
 
-def _clean(store: Store, search: Search) -> Iterator[Run]:
-    """Oldest first."""
-    wanted = (
-        f"tags.`foxflow.identity` = '{search.identity}' AND tags.`foxflow.clean` = 'true'"
-        " AND attributes.status = 'FINISHED'"
+def _clean(store: Store, search: Search, fingerprint: str, run_id: str | None, most: int) -> list[Run]:
+    """Clean runs whose fingerprint is so, oldest first."""
+    conditions = [
+        f"tags.`foxflow.identity` = '{search.identity}'",
+        "tags.`foxflow.clean` = 'true'",
+        "attributes.status = 'FINISHED'",
+        f"tags.`foxflow.fingerprint` {fingerprint}",
+    ]
+    if search.ended_by_ms is not None:
+        conditions.append(f"attributes.end_time <= {search.ended_by_ms}")
+    order = ["attributes.start_time ASC", "attributes.run_id ASC"]
+    page = store.client.search_runs(
+        [store.experiment_id], " AND ".join(conditions), order_by=order, max_results=most + 1
     )
-    token: str | None = None
-    while True:
-        page = store.client.search_runs(
-            [store.experiment_id],
-            wanted,
-            order_by=["attributes.start_time ASC", "attributes.run_id ASC"],
-            page_token=token,
-        )
-        yield from (run for run in page if search.ended_by_ms is None or run.info.end_time <= search.ended_by_ms)
-        token = page.token
-        if not token:
-            return
+    return [run for run in page if run.info.run_id != run_id][:most]

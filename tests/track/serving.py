@@ -40,7 +40,8 @@ class Server:
     def start(self) -> None:
         command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), "--workers", "1"]
         places = ["--backend-store-uri", self._store, "--artifacts-destination", str(self.folder / "kept")]
-        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+        quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        environment = {**os.environ, **quiet, "DO_NOT_TRACK": "true"}
         environment.pop("MLFLOW_TRACKING_URI", None)
         with (self.folder / "server.log").open("ab") as said:
             self._child = subprocess.Popen(

@@ -1,45 +1,22 @@
 """Twins and names, in a real SQLite store."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from track.crowd import fill
+from track.serving import server
 from track.small_record import write
 
 from foxflow.errors import Mistake, NoRecord
 from foxflow.track import find_twin, open_run, resolve
 from foxflow.track.store import open_store
+from foxflow.track.twins import MANY
 
-ONE, OTHER = "fx1:" + "1" * 32, "fx1:" + "2" * 32
-
-
-@contextmanager
-def server(folder):
-    """An MLflow server on a free port, with its own store and proxied artifacts."""
-    folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"]
-    places = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "kept")]
-    child = subprocess.Popen([*command, *places], cwd=folder, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).read()
-                break
-            except OSError:
-                time.sleep(0.25)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(child.pid, 15)
-        child.wait(30)
+ONE, OTHER, THIRD = ("fx1:" + digit * 32 for digit in "123")
 
 
 def ran(name, fingerprint, *, identity="fx1:aa", clean="true", status="FINISHED"):
@@ -55,7 +32,7 @@ def test_the_oldest_run_that_agrees_is_the_twin_and_all_that_agree_are_counted(p
     new = ran("new", ONE)
     twin = find_twin("fx1:aa", ONE, run_id=new)
     assert (twin.run_id, twin.run_name, twin.fingerprint) == (first, "first", ONE)
-    assert (twin.agrees, twin.agree, twin.others) == (True, 2, 1)
+    assert (twin.agrees, twin.agree) == (True, 2)
 
 
 def test_where_none_agrees_the_oldest_clean_run_is_the_twin(place):
@@ -86,18 +63,58 @@ def test_a_run_is_not_its_own_twin(place):
 
 
 @pytest.mark.slow
-def test_twins_beyond_one_page_of_the_store_are_counted(place):
-    opened = open_store()
-    tags = {"foxflow.identity": "fx1:aa", "foxflow.clean": "true", "foxflow.fingerprint": ONE}
-    for _ in range(1003):
-        made = opened.client.create_run(opened.experiment_id, tags=tags)
-        opened.client.set_terminated(made.info.run_id)
-    assert find_twin("fx1:aa", ONE).agree == 1003
+@pytest.mark.parametrize(("alike", "fingerprint", "agree"), [(10_000, ONE, MANY), (30, ONE, 15), (10_000, THIRD, 0)])
+def test_in_a_store_of_ten_thousand_runs_the_twin_is_found_within_two_seconds(place, alike, fingerprint, agree):
+    fill(place / "mlruns" / "mlflow.db", open_store().experiment_id, 10_000, alike)
+    find_twin("fx1:other", ONE)
+    began = time.perf_counter()
+    twin = find_twin("fx1:aa", fingerprint)
+    assert time.perf_counter() - began < 2
+    assert (twin.run_name, twin.agree) == ("run-0", agree)
+
+
+def test_agreeing_runs_are_counted_up_to_a_bound(place):
+    fill(place / "mlruns" / "mlflow.db", open_store().experiment_id, 2 * MANY + 4, 2 * MANY + 4)
+    assert find_twin("fx1:aa", ONE).agree == MANY
+
+
+def test_a_dirty_run_or_one_with_specimens_is_compared_and_never_becomes_a_twin(place):
+    clean = ran("clean", ONE)
+    ran("dirty", OTHER, clean="false")
+    assert find_twin("fx1:aa", OTHER).run_id == clean
+    assert not find_twin("fx1:aa", OTHER).agrees
+
+
+def test_of_a_twin_that_was_deleted_and_removed_by_gc_the_next_takes_its_place(place):
+    first, second = ran("first", ONE), ran("second", ONE)
+    open_store().client.delete_run(first)
+    assert find_twin("fx1:aa", ONE).run_id == second
+    with pytest.raises(NoRecord, match=f"got {first}, a deleted run.*'mlflow runs restore'"):
+        resolve(first)
+    uri = open_store().uri
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "gc",
+        "--tracking-uri",
+        uri,
+        "--backend-store-uri",
+        uri,
+        "--run-ids",
+        first,
+    ]
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"})
+    assert find_twin("fx1:aa", ONE).run_id == second
+    with pytest.raises(NoRecord, match=f"got {first}\\. See"):
+        resolve(first)
 
 
 def test_an_identity_that_is_no_digest_is_refused(place):
-    with pytest.raises(Mistake, match="be a digest"):
+    with pytest.raises(Mistake, match="identity must be a digest"):
         find_twin("x' OR 1=1", ONE)
+    with pytest.raises(Mistake, match="fingerprint must be a digest"):
+        find_twin("fx1:aa", "x' OR 1=1")
 
 
 def test_without_a_store_there_is_no_twin(fresh):
@@ -157,8 +174,8 @@ def test_resolving_without_a_store_makes_none(fresh):
 def test_a_record_on_a_servers_artifacts_is_downloaded(place, tmp_path):
     """A real MLflow server that keeps artifacts itself, as a team would run it."""
     pytest.importorskip("uvicorn")
-    with server(tmp_path / "server") as uri, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", uri)
+    with server(tmp_path / "server") as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", made.uri)
         record = write(tmp_path / "r")
         run = open_run("remote", {"a": 1}, {})
         assert run.record_folder is None
