@@ -1,19 +1,25 @@
-"""What tracking costs a training loop: `python benchmarks/track.py`, in a folder of its own.
+"""What tracking costs a training loop: `python -m benchmarks.track`, in a folder of its own.
 
 Prints the seconds that 40 steps of 250 metrics wait in `metrics` (bound: 0.2), back to back and beside Python work that
-shares the interpreter with the sending thread, and the seconds that `close` needs to send the rest.
+shares the interpreter with the sending thread, the seconds that `close` needs to send the rest, and the ratio of the
+loop's seconds with `--track on` to those with `--track none`, of pairs of fresh runs.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import tempfile
 import time
 from pathlib import Path
 
+from foxflow.experiments.rerun import launch
 from foxflow.track import open_run
 
 STEPS, METRICS = 40, 250
+PAIRS = 5
+RUN = ("run", "--seed", "42", "--steps", "100", "--eval-steps", "0")
+"""A dozen seconds of loop at default settings, two sendings within it."""
 
 
 def measure(work_s: float) -> tuple[float, float, float]:
@@ -42,6 +48,16 @@ def count_to(work_s: float) -> None:
         pass
 
 
+def ratios() -> list[float]:
+    """Seconds of a tracked loop over those of one that is not, pair by pair; who goes first alternates."""
+    found = []
+    for pair in range(PAIRS):
+        order = ("on", "none") if pair % 2 else ("none", "on")
+        seconds = {track: launch([*RUN, "--track", track])["seconds"] for track in order}
+        found.append(seconds["on"] / seconds["none"])
+    return found
+
+
 def main() -> None:
     """Measure in a folder of its own."""
     here = Path.cwd()
@@ -52,6 +68,9 @@ def main() -> None:
                 waited, slower, closing = measure(work_s)
                 times = f"metrics {waited:.4f} s, loop slower by {slower:.3f} s, close {closing:.2f} s"
                 print(f"work {work_s:.2f} s a step: {times}")
+            found = ratios()
+            shown = " ".join(f"{one:.3f}" for one in found)
+            print(f"loop with --track on / none: median {statistics.median(found):.3f} of {shown}")
         finally:
             os.chdir(here)
 

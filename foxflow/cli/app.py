@@ -89,8 +89,7 @@ def run(
     with show.progress(f"seed {options.config.seed}") as step:
         outcome = perform(options, step)
     show.print_outcome(outcome, as_json)
-    departed = outcome.twin is not None and not outcome.twin.agrees
-    return 1 if require_twin and departed else 0
+    return show.twin_code(outcome) if require_twin else 0
 
 
 @app.command()

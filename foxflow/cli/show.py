@@ -82,6 +82,13 @@ def twin_sentence(outcome: Outcome) -> str:
     return f"departs from run {twin.run_id[:8]}: foxflow compare {twin.run_id[:8]} {(outcome.run_id or '')[:8]}"
 
 
+def twin_code(outcome: Outcome) -> int:
+    """The exit code of a run that must not depart from its twin; 3 where the store did not say whether it does."""
+    if outcome.twin is None:
+        return 3 if outcome.unsent else 0
+    return 0 if outcome.twin.agrees else 1
+
+
 def verdict_text(verdict: flow.Verdict) -> str:
     """The gate's answer, a line a suite."""
     lines = [f"{'PASS' if verdict.passed else 'FAIL'}  {verdict.sentence}"]

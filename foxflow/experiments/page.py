@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foxflow import flow
-from foxflow.provenance import git_state, machine
+from foxflow.provenance import machine
 
 if TYPE_CHECKING:
     from foxflow.config import Config
@@ -25,15 +25,15 @@ def params(options: Options) -> dict[str, object]:
     return {"seed": options.config.seed, **options.config.as_dict(), "record": options.recording.level}
 
 
-def tags(config: Config, environment: dict[str, Any], identity: str) -> dict[str, str]:
+def tags(config: Config, environment: dict[str, Any], identity: str, git: tuple[str, str] | None) -> dict[str, str]:
     """What a search for twins goes by, and where the run was made.
 
     Args:
         config: of the run; specimens make it unclean.
         environment: of its manifest.
         identity: what a twin must share with it.
+        git: of `provenance.git_state`; changes make the run unclean.
     """
-    git = git_state()
     clean = not config.specimens and not (git and git[1])
     found = {f"foxflow.{name}": value for name, value in machine().items()} | {
         "foxflow.identity": identity,

@@ -17,7 +17,7 @@ from foxflow.determinism.specimens import check_device
 from foxflow.errors import must
 from foxflow.experiments import page
 from foxflow.experiments.published import beside_twin
-from foxflow.provenance import identity, source_digest
+from foxflow.provenance import git_state, identity, source_digest
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +98,7 @@ def perform(options: Options, progress: Progress) -> Outcome:
         return _recorded(options, trainer, manifest, name, progress, None)
     from foxflow import track
 
-    tags = page.tags(options.config, manifest["environment"], _identity(options, manifest))
+    tags = page.tags(options.config, manifest["environment"], _identity(options, manifest), git_state())
     with track.open_run(name, page.params(options), tags) as tracked:
         page.note_data(tracked, options, tape)
         outcome = _recorded(options, trainer, manifest, name, progress, tracked)
