@@ -28,7 +28,8 @@ class InnerLoop:
     """K iterations on one set of weights; what they gather is summed once, before Adam.
 
     `scratch` holds one row a batch row (group I), `chunks` sums over chunks of batch rows by weight key, `last` the
-    buffers of the last iteration.
+    buffers of the last iteration. `outputs`, `targets` and `backward` are the stages of an iteration after the
+    encoder's; only `targets` reads the slowly following copies.
 
     Args:
         config: sizes and specimens.
@@ -44,6 +45,9 @@ class InnerLoop:
         self.scratch: Tensors = {}
         self.chunks: Tensors = {}
         self.last: Tensors = {}
+        self.outputs, self.targets = heads.OUTPUTS, heads.TARGETS
+        sums = (*heads.gradients(config.specimens), *gradients.trunk(config.specimens))
+        self.backward = (*heads.LOSSES, *sums)
         self._summed = [weight.key for weight in table(self._shape) if weight.key not in SCRATCHES.values()]
 
     def iterate(self, k: int, capture: Capture, slots: Slots) -> None:
@@ -61,9 +65,9 @@ class InnerLoop:
         walk(encoder.LEARNS, w, s, x)
         x |= {"sampled_h_t": x["h"], "sampled_h_tp1": following(w, s, x | {"sampled_h_t": x["h"]})}
         x |= fractions(s, self._prng["iqn_prng_state"], self._specimens) | {"per_is_weight": weight, "isv": self._isv}
-        walk(heads.OUTPUTS, w, s, x)
-        walk(heads.TARGETS, self._learner.targets, s, x)
-        walk((*heads.LOSSES, *heads.gradients(self._specimens), *gradients.trunk(self._specimens)), w, s, x)
+        walk(self.outputs, w, s, x)
+        walk(self.targets, self._learner.targets, s, x)
+        walk(self.backward, w, s, x)
         gather(self.scratch, {name: x[name] for name in SCRATCHES}, self._specimens, first=k == 0)
         gather(self.chunks, {key: x[key] for key in self._summed}, self._specimens, first=k == 0)
         capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)

@@ -87,6 +87,10 @@ class Trainer:
             **self.prng,
         }
 
+    def _policy(self, h: Tensor) -> Tensor:
+        """Logits that actions are drawn from in training, and chosen by in evaluation."""
+        return heads.linear(self.learner.weights, "pi", h)
+
     @torch.inference_mode()
     def _train(self, t: int) -> flow.Step:
         slots = self.plan.start(t)
@@ -94,7 +98,7 @@ class Trainer:
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
         self._capture.take(self._tape() | self._state() | self.env.state() | shown, slots)
         h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt)
-        logits = heads.linear(self.learner.weights, "pi", h)
+        logits = self._policy(h)
         action, log_pi = rules.acted(self.config, t, logits, self.prng["act_prng_state"])
         policy.prng_advance(self.prng["act_prng_state"], 1)
         labels = self.env.labels()
@@ -132,7 +136,7 @@ class Trainer:
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window, "cfc_carry": carry, "isv": self.isv}
         self._capture.take(self.prng | env.state() | shown, slots)
         h = encoder.forward(w, self._shape, seen.window, carry, seen.dt)
-        logits = heads.linear(w, "pi", h)
+        logits = self._policy(h)
         action = policy.greedy_action(logits)
         moved = env.move(t, action, self.isv)
         self.evaluation.note(t, env.account.cursor, moved)
