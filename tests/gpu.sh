@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make gpu-test: everything that needs a GPU, on a machine that has one. CI has none.
-# Operator tests, CPU = GPU fingerprints, a pair of quick runs that is gated, compute-sanitizer.
+# Operator tests, verdict tables, CPU = GPU fingerprints, a pair of quick runs that is gated, compute-sanitizer.
 # PYTHON names an interpreter with a CUDA build of torch; foxflow must be importable from it (installed, or this
 # checkout with the compiled module in foxflow/).
 set -euo pipefail
@@ -13,6 +13,9 @@ once() { "$PYTHON" -m foxflow run --track none --json "$@"; }
 
 echo "== operators on the GPU"
 "$PYTHON" -m pytest -q -m gpu tests/ops
+
+echo "== the verdict tables on the GPU"
+"$PYTHON" -m pytest -q -m gpu tests/train/test_verdicts.py
 
 echo "== one fingerprint on both devices, tiny and quick"
 for preset in tiny default; do
