@@ -91,7 +91,9 @@ BREAKS = [
     Break(5, OUTCOME, breaks.labels_are_written_after_the_inner_loop, {(2, "I"): GROUP["I"], (2, "J"): MIXED}),
     Break(6, OUTCOME, breaks.masked_rows_are_zero_times_a_weight, {(0, "J"): {"grad_h_t_outcome"}}),
     Break(6, OUTCOME, breaks.learning(breaks.NoEpsilon), {(1, "K"): {"outcome_w"}}),
-    Break(7, OUTCOME, breaks.rows_are_labelled_when_they_are_inserted, {(0, "J"): MIXED, (1, "K"): {"outcome_b"}}),
+    Break(
+        7, OUTCOME, breaks.rows_are_labelled_when_they_are_inserted, {(0, "I"): {"cfc_grad_b_scratch"}, (0, "J"): MIXED}
+    ),
     Break(7, OUTCOME, breaks.a_label_is_read_off_a_prediction, {(0, "K"): {"outcome_labels"}}),
     Break(8, OUTCOME, breaks.no_carry_is_stored, {(2, "I"): {"cfc_grad_w_rec_scratch"}}),
 ]

@@ -17,6 +17,7 @@ from train.verdicts import (
     OUTCOME,
     ROWS,
     SEEDS,
+    STEPS,
     WORLD,
     at,
     config,
@@ -33,7 +34,9 @@ from foxflow.train.trainer import Trainer
 
 ENOUGH = 5
 """One step more than the tables, for what parts in the fifth."""
-TRAINED = {name for name in GROUP["W"] if name.startswith("w_")}
+SCALARS = {f"{kind}_{head}_b" for kind in ("w", "grad") for head in ("v", "dueling.v")}
+"""Single elements, a few hundred ulps apart in a pair: now and then one rounds alike."""
+TRAINED = {name for name in GROUP["W"] if name.startswith("w_")} - SCALARS
 
 each_device = pytest.mark.parametrize("device", DEVICES)
 each_seed = pytest.mark.parametrize("seed", SEEDS)
@@ -44,7 +47,8 @@ def pair(device: str, seed: int, specimens: tuple[str, ...]) -> set[Place]:
     def make() -> Trainer:
         return made(config(specimens, seed), device)
 
-    return struck(make, ENOUGH) if IQN in specimens else next(pairs(make, ENOUGH))
+    steps = ENOUGH if OUTCOME in specimens else STEPS
+    return struck(make, steps) if IQN in specimens else next(pairs(make, steps))
 
 
 def named(specimens: tuple[str, ...]) -> str:
@@ -75,8 +79,9 @@ def test_the_heads_part_a_step_after_the_trunk(device: str, seed: int, specimens
     differ = {t: {name for phase, step, name, _ in found if (phase, step) == (flow.TRAIN, t)} for t in (2, 3)}
     gradients = {f"grad_{head}_{part}" for head in ("q", "pi", "v", "frd", "dueling.v", "dueling.a") for part in "wb"}
     assert differ[2] & (gradients | {"sampled_h_t", "q_logits", "pi_logits", "v_pred", "frd_logits"}) == set()
-    assert differ[3] & gradients == gradients
+    assert gradients - SCALARS <= differ[3]
     assert at(found, 4, "W") & TRAINED == TRAINED
+    assert {"outcome_w", "outcome_b"} <= at(found, 4, "K")
 
 
 @each_device
