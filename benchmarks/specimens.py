@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from foxflow import flow
+from foxflow.cli.options import QUICK
+from foxflow.config import Config, Recording
 from foxflow.determinism.specimens import SPECIMENS
+from foxflow.experiments.run import RECORDS, Options, perform
+from foxflow.record import open_record
 
-ROOT = Path(__file__).resolve().parent.parent
 CLEAN = "none"
 FIRST_SEED = 42
 STEPS = {"cpu": 3, "cuda": 6}
@@ -35,47 +37,50 @@ STEPS_OF = {("per_fence", "cuda"): 40}
 class Trial:
     """One pair of runs of one specimen on one device."""
 
-    folder: Path
+    folder: str
     name: str
     seed: int
     device: str
 
-    def found(self, prove: bool) -> dict[str, Any]:
-        """Make both runs, then let foxflow explain the pair and, if asked, try its first root; its JSON."""
-        a, b = (self._run(side) for side in "ab")
-        proof = ["prove", a, b, "--repeats", "10", "--folder", f"proof-{self.name}-{self.seed}", "--json"]
-        return self._foxflow(proof if prove else ["explain", a, b, "--json"], {0, 1})
+    def explained(self) -> dict[str, Any]:
+        """Make both runs and explain the pair; what `foxflow explain --json` prints."""
+        from foxflow import explanation
 
-    def _run(self, side: str) -> str:
-        steps = STEPS_OF.get((self.name, self.device), STEPS[self.device])
-        name = f"{self.name}-{self.seed}-{side}"
-        words = [
-            *("run", "--seed", str(self.seed), "--quick", "--stop-at", str(steps), "--device", self.device),
-            *("--dump", "none", "--track", "none", "--run-name", name, "--json"),
-            *([] if self.name == CLEAN else ["--specimen", self.name]),
-        ]
-        return str(self._foxflow(words, {0})["record"])
+        os.chdir(self.folder)
+        return dict(explanation.as_json(explanation.explain(*(self._run(side) for side in "ab"))))
 
-    def _foxflow(self, words: list[str], codes: set[int]) -> dict[str, Any]:
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        done = subprocess.run(
-            [sys.executable, "-m", "foxflow", *words],
-            cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
+    def proven(self) -> dict[str, Any]:
+        """Try the first root of a pair that was made; what `foxflow prove --json` prints."""
+        from foxflow.experiments import prove
+
+        os.chdir(self.folder)
+        a, b = (open_record(RECORDS / self._name(side)) for side in "ab")
+        options = prove.Options(repeats=10, folder=Path(f"proof-{self.name}-{self.seed}"))
+        return prove.as_json(prove.prove(a, b, options, lambda line: None))
+
+    def _name(self, side: str) -> str:
+        return f"{self.name}-{self.seed}-{side}"
+
+    def _run(self, side: str) -> flow.Record:
+        stop_at = STEPS_OF.get((self.name, self.device), STEPS[self.device])
+        words = ("run", "--seed", str(self.seed), "--quick", "--stop-at", str(stop_at), "--device", self.device)
+        specimens = () if self.name == CLEAN else (self.name,)
+        options = Options(
+            config=Config(seed=self.seed, steps=QUICK[0], eval_steps=QUICK[1], specimens=specimens),
+            recording=Recording(dump_groups=""),
+            device=self.device,
+            track=False,
+            name=self._name(side),
+            stop_at=stop_at,
+            command=(*words, *(("--specimen", self.name) if specimens else ())),
         )
-        if done.returncode not in codes:
-            raise SystemExit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-2000:]}")
-        return dict(json.loads(done.stdout))
+        return perform(options, lambda done, total, phase: None).record
 
 
-def tally(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def tally(name: str, found: Sequence[dict[str, Any]], tried: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the pairs of one specimen came to."""
     roots = [one["roots"][0] for one in found if one["roots"]]
     kernel = SPECIMENS[name].kernel if name in SPECIMENS else None
-    tried = [one for one in found if "proven" in one]
     by = Counter(e["name"] for one in tried for e in one["experiments"] if e["reproduced"])
     return {
         "specimen": name,
@@ -96,14 +101,13 @@ def measure(names: Sequence[str], device: str, pairs: int, proofs: int, jobs: in
     """Try all pairs, `jobs` at a time, and print a row for each specimen."""
     rows: list[dict[str, Any]] = []
     print(f"{'specimen':18} {'diverged':>9} {'root':>5} {'proven':>8} first")
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        trials = {name: [Trial(Path(folder), name, FIRST_SEED + i, device) for i in range(pairs)] for name in names}
-        going = {
-            name: [pool.submit(trial.found, i < proofs) for i, trial in enumerate(mine)]
-            for name, mine in trials.items()
-        }
+    processes = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    with tempfile.TemporaryDirectory() as folder, processes as pool:
+        trials = {name: [Trial(folder, name, FIRST_SEED + i, device) for i in range(pairs)] for name in names}
+        going = {name: [pool.submit(trial.explained) for trial in mine] for name, mine in trials.items()}
+        tried = {name: [pool.submit(trial.proven) for trial in mine[:proofs]] for name, mine in trials.items()}
         for name, mine in going.items():
-            row = tally(name, [one.result() for one in mine])
+            row = tally(name, [one.result() for one in mine], [one.result() for one in tried[name]])
             rows.append(row)
             first = ", ".join(f"{buffer} {count}" for buffer, count in row["first"].items())
             counts = (

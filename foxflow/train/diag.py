@@ -82,17 +82,17 @@ class Diag:
             checksums.setdefault(buffer.group, {})[buffer.buffer] = buffer.digest
         nonfinite: list[str] = []
         head = {"step": t, "phase": phase, "seed": self._config.seed}
-        body = {name: _plain(value, name, nonfinite) for name, value in fields.items()}
+        body = {name: plain(value, name, nonfinite) for name, value in fields.items()}
         elapsed = round(time.perf_counter() - self._began, 3)
         return json.dumps(
             {**head, **body, "nonfinite": nonfinite, "checksums": checksums, "elapsed_s": elapsed}, allow_nan=False
         )
 
 
-def _plain(value: object, name: str, nonfinite: list[str]) -> object:
-    """Floats as the shortest decimal of their float32; non-finite ones as null, noted by name."""
+def plain(value: object, name: str, nonfinite: list[str]) -> object:
+    """Floats (but money) as the shortest decimal of their float32; non-finite ones as null, noted by name."""
     if isinstance(value, dict):
-        return {key: _plain(inner, f"{name}.{key}", nonfinite) for key, inner in value.items()}
+        return {key: plain(inner, f"{name}.{key}", nonfinite) for key, inner in value.items()}
     if not isinstance(value, float) or name.endswith("_usd"):
         return value
     if not math.isfinite(value):

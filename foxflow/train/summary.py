@@ -7,6 +7,7 @@ from typing import Any
 
 from foxflow.config import Config
 from foxflow.market.environment import Moved
+from foxflow.train.diag import plain
 
 SCHEMA = 1
 
@@ -32,12 +33,13 @@ class Summary:
         self._last = {"loss": fields["loss"], "isv": fields["isv"]}
 
     def text(self, weights: str, fingerprint: str | None) -> bytes:
-        """The file.
+        """The file; a loss that is not finite is null and listed.
 
         Args:
             weights: digest of all weights after the last step.
             fingerprint: of the record.
         """
+        nonfinite: list[str] = []
         values = {
             "schema": SCHEMA,
             "seed": self._config.seed,
@@ -49,7 +51,8 @@ class Summary:
             "n_trades_train": self._done,
             "total_pnl_usd": self._pnl_e4 / 10_000,
             "mean_reward_raw": sum(self._rewards) / len(self._rewards) if self._rewards else None,
-            **self._last,
+            **{name: plain(value, name, nonfinite) for name, value in self._last.items()},
+            "nonfinite": nonfinite,
             "weights": weights,
             "fingerprint": fingerprint,
         }

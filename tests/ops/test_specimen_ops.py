@@ -110,8 +110,14 @@ def test_a_sum_without_a_barrier_loses_what_slow_warps_add() -> None:
 
 @pytest.mark.gpu
 def test_roots_on_a_stream_of_their_own_read_unfinished_sums() -> None:
+    """What they read too early are the sums of the call before, so the calls must not be alike."""
     x = normal(OFFSETS[-1], device="cuda")
-    assert len(results(lambda: (racy.wrong_stream(x, OFFSETS),))) > 1
+
+    def launch() -> tuple[Tensor, ...]:
+        racy.wrong_stream(2 * x, OFFSETS)
+        return (racy.wrong_stream(x, OFFSETS),)
+
+    assert len(results(launch)) > 1
 
 
 @pytest.mark.gpu

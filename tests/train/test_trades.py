@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from train.running import changed
 
 from foxflow.market.instrument import ES, US_EQUITY
 from foxflow.train.trades import Trade, statistics
@@ -98,3 +99,10 @@ def test_every_null_has_its_reason_and_no_value_is_nan_or_endless(pnl: list[int]
     json.dumps(found, allow_nan=False)
     assert found["undefined"] == {name: reason for name, reason in found["undefined"].items() if found[name] is None}  # type: ignore[attr-defined]
     assert {name for name, value in found.items() if value is None} == set(found["undefined"])  # type: ignore[call-overload]
+
+
+def test_a_loss_that_is_not_finite_is_null_in_the_summary_and_listed() -> None:
+    found = changed(lambda made: made.learner.weights["iqn.o_b"].fill_(float("nan")))[1]
+    summary = json.loads(found.summaries(None)["alpha_rl_train_summary.json"])
+    assert summary["loss"]["iqn"] is None
+    assert summary["nonfinite"] == ["loss.iqn", "loss.total"]
