@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+from foxflow.config import Config, Recording
 from foxflow.experiments.rerun import launch
+from foxflow.experiments.run import Options, perform
 from foxflow.track import open_run
 
 STEPS, METRICS = 40, 250
@@ -58,6 +61,24 @@ def ratios() -> list[float]:
     return found
 
 
+def share() -> float:
+    """CPU seconds of the sending thread over a loop's seconds at default settings: a busy machine blurs it less."""
+    config, recording = Config(seed=42, steps=100, eval_steps=0), Recording()
+    marks: list[tuple[float, float]] = []
+
+    def note(_done: int, _total: int, _phase: str) -> None:
+        marks.append((time.perf_counter(), _sender_seconds()))
+
+    perform(Options(config=config, recording=recording), note)
+    return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
+
+
+def _sender_seconds() -> float:
+    sender = next(thread for thread in threading.enumerate() if thread.name == "foxflow-metrics")
+    fields = Path(f"/proc/self/task/{sender.native_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     """Measure in a folder of its own."""
     here = Path.cwd()
@@ -68,6 +89,7 @@ def main() -> None:
                 waited, slower, closing = measure(work_s)
                 times = f"metrics {waited:.4f} s, loop slower by {slower:.3f} s, close {closing:.2f} s"
                 print(f"work {work_s:.2f} s a step: {times}")
+            print(f"the sending thread takes {share():.4f} of the loop's seconds")
             found = ratios()
             shown = " ".join(f"{one:.3f}" for one in found)
             print(f"loop with --track on / none: median {statistics.median(found):.3f} of {shown}")

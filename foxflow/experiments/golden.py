@@ -16,8 +16,8 @@ from typing import Any
 from foxflow import __version__, flow
 from foxflow.digest import SCHEME
 from foxflow.errors import must
-from foxflow.provenance import identity
 from foxflow.experiments.rerun import launch
+from foxflow.provenance import identity
 
 SETTINGS = ("seed", "config", "data", "capture")
 """What a golden is of; the source is not among them, for whether it changed the bits is the question."""

@@ -30,7 +30,7 @@ class Outbox:
 
     def put(self, kind: str, value: object) -> None:
         """Note something and send it."""
-        self._deliver(self.journal.append(kind, value), again=False)
+        self.deliver(self.journal.append(kind, value))
 
     def put_texts(self, kind: str, values: dict[str, str]) -> None:
         """Parameters or tags, 100 a batch: MLflow's limit."""
@@ -42,7 +42,7 @@ class Outbox:
         """Send all that waits; what the store has already is not sent twice."""
         before, self.off = self.off, {}
         for entry in self.journal.waiting():
-            self._deliver(entry, again=True)
+            self.deliver(entry, again=True)
         if self.journal.counts()[0]:
             self.off = self.off or before
 
@@ -62,7 +62,8 @@ class Outbox:
         where = FOLDER / self._run_id
         return f"{what}: {said.says}; {left} of {of} parts wait in {where}, 'foxflow sync' sends the rest"
 
-    def _deliver(self, entry: Entry, *, again: bool) -> None:
+    def deliver(self, entry: Entry, *, again: bool = False) -> None:
+        """Send what the journal has; `again` where the store may have it already."""
         if entry.kind in self.off or any(said.away for said in list(self.off.values())):
             return
         try:

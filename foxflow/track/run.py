@@ -6,11 +6,8 @@ All of it goes through the run's journal, so that a store that goes away costs n
 from __future__ import annotations
 
 import json
-import math
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,21 +17,13 @@ from urllib.parse import unquote, urlsplit
 from foxflow.errors import must
 from foxflow.flow import Record, manifest_digest
 from foxflow.track.checksums import table
+from foxflow.track.curves import Curves
 from foxflow.track.journal import FOLDER, Journal
 from foxflow.track.outbox import Outbox
 from foxflow.track.process import TAG, mark_killed, process
-from foxflow.track.sampling import Sampler
 from foxflow.track.store import Store, in_one_line, open_store
 from foxflow.track.trouble import public
 from foxflow.track.twins import Search, Twin, checked
-
-BATCH = 1000
-"""Metrics in one `log_batch`, MLflow's own limit; parameters and tags have 100."""
-
-EVERY_S = 5.0
-"""Pause between two sendings: MLflow's Python work shares the interpreter with the training loop."""
-
-_Point = tuple[int, int, dict[str, float | None]]
 
 
 def open_run(name: str | None, params: Mapping[str, object], tags: Mapping[str, str]) -> Tracked:
@@ -62,7 +51,7 @@ def open_run(name: str | None, params: Mapping[str, object], tags: Mapping[str, 
 class Tracked:
     """A run being tracked; as a context manager it ends the run as FAILED, or KILLED on an interrupt, if left early.
 
-    `metrics` only appends; one thread sends batches of up to 1000. Non-finite values are not sent
+    `metrics` only appends; a thread sends. Non-finite values are not sent
     (MLflow would store an infinity as 1.8e308), nor is None: the tag `foxflow.metrics_skipped` counts them.
     """
 
@@ -77,18 +66,12 @@ class Tracked:
         self._store = store
         head = {"store": public(store.uri), "experiment": store.experiment_id, "name": name}
         self._outbox = Outbox(store, run_id, Journal.start(run_id, head))
-        self._failure: Exception | None = None
-        self._points: deque[_Point] = deque()
-        self._closing = threading.Event()
-        self._skipped = 0
+        self._curves = Curves(self._outbox)
         self._ended = False
-        self._sampler = Sampler()
-        self._sender = threading.Thread(target=self._send, name="foxflow-metrics", daemon=True)
-        self._sender.start()
 
     def metrics(self, step: int, values: Mapping[str, float | None]) -> None:
         """Note a step's losses and other numbers; returns at once."""
-        self._points.append((step, time.time_ns() // 1_000_000, dict(values)))
+        self._curves.add(step, values)
 
     def params(self, values: Mapping[str, object]) -> None:
         """Log parameters, 100 a batch."""
@@ -130,8 +113,7 @@ class Tracked:
             return
         said = next(iter(self._outbox.off.values()))
         self._outbox.off.clear()
-        self._closing.set()
-        self._sender.join()
+        self._curves.close()
         self._outbox.put("end", {"status": "FAILED", "at_ms": _now_ms()})
         self._outbox.journal.remove()
         raise must(f"the MLflow store {public(self._store.uri)}", "take the parameters of a run", said.says)
@@ -181,12 +163,9 @@ class Tracked:
         self.unsent, self.twin = self._outbox.settle(), self._outbox.twin
 
     def _flush(self) -> None:
-        self._closing.set()
-        self._sender.join()
-        if self._failure:
-            raise self._failure
-        if self._skipped:
-            self.tag({"foxflow.metrics_skipped": self._skipped})
+        self._curves.close()
+        if self._curves.skipped:
+            self.tag({"foxflow.metrics_skipped": self._curves.skipped})
 
     def _add(self, record: Record) -> None:
         manifest = json.loads(record.manifest)
@@ -204,25 +183,6 @@ class Tracked:
                 below = (Path("record") / path.relative_to(folder).parent).as_posix()
                 self._outbox.put("file", {"path": str(path), "below": below})
         self._outbox.put("table", str(self._outbox.journal.keep("checksums.json", table(record))))
-
-    def _send(self) -> None:
-        """Runs in the thread; what is no word of the store is raised by `close`."""
-        try:
-            while not self._closing.wait(EVERY_S):
-                self._send_waiting()
-            self._send_waiting()
-        except Exception as error:
-            self._failure = error
-
-    def _send_waiting(self) -> None:
-        waiting = self._sampler.points()
-        while self._points:
-            step, at, values = self._points.popleft()
-            sound = [[k, float(v), at, step] for k, v in values.items() if v is not None and math.isfinite(v)]
-            self._skipped += len(values) - len(sound)
-            waiting += sound
-        for at in range(0, len(waiting), BATCH):
-            self._outbox.put("metrics", waiting[at : at + BATCH])
 
 
 def local_folder(artifact_uri: str, below: str) -> Path | None:

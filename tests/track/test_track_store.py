@@ -40,6 +40,7 @@ def test_a_path_that_sqlite_addresses_cannot_carry_is_refused(fresh, monkeypatch
         store()
 
 
+@pytest.mark.slow
 def test_sixteen_processes_that_start_at_once_on_a_fresh_folder_all_get_a_run(fresh):
     command = [sys.executable, "-c", OPEN]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
