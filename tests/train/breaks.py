@@ -167,7 +167,8 @@ def rows_are_labelled_when_they_are_inserted(trainer: Trainer) -> None:
 
 def a_label_is_read_off_a_prediction(trainer: Trainer) -> None:
     def guessed(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
-        return (x["outcome_logits"].argmax(1).to(torch.int32),)
+        """By its lowest bits: the largest class may well be the same one for two heads."""
+        return (x["outcome_logits"].sum(1).view(torch.int32).remainder(3),)
 
     trainer.inner.targets = (*trainer.inner.targets, Stage(("outcome_labels",), guessed))
 

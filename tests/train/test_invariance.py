@@ -60,7 +60,7 @@ torch.set_num_threads({threads})
 config = wide(seed=42, steps=3, eval_steps=1)
 recording = Recording(dump_groups={groups!r}, dump_steps=(0, 2), dump_k={dump_k})
 trainer = Trainer(config, recording, synthetic(42, 400, config.shape.L), torch.device("cpu"))
-facts = dict.fromkeys(("source", "data", "dataflow", "environment", "arithmetic"), "")
+facts = dict.fromkeys(("source", "data", "dataflow", "environment", "arithmetic", "command"), "")
 capture = {{"names": list(trainer.plan.names()), "thinned": False}}
 manifest = facts | {{"seed": 42, "config": config.as_dict(), "capture": capture}}
 with tempfile.TemporaryDirectory() as folder, Writer(folder, manifest=manifest) as writer:
