@@ -75,6 +75,7 @@ def _commands(file: Path) -> list[str]:
     return [text for text in words if text.startswith("foxflow ")]
 
 
+@pytest.mark.slow
 def test_every_command_of_the_examples_works_and_leaves_junit_and_a_step_summary(tmp_path: Path) -> None:
     assert fresh(tmp_path, "golden", "golden.json", "--seeds", "42,43", *TINY, "--write")[0] == 0
     summary = tmp_path / "summary.md"
