@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "foxflow"
 
 ORDER = (
-    *(("errors",), ("flow",), ("config",), ("digest",), ("provenance",)),
+    *(("errors",), ("flow",), ("config",), ("digest",), ("provenance",), ("opening",), ("leaves",)),
     *(("determinism",), ("ops",), ("reference",), ("capture",)),
     *(("market",), ("agent",), ("replay",)),
     ("train", "record", "track", "comparison", "explanation", "gate"),
@@ -24,7 +24,7 @@ ORDER = (
 PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 OUTSIDE = {"__init__", "__main__", "plugin"}
 """Modules that are no room: the lazy table of names, the command, and what MLflow itself imports."""
-PACKAGE_ITSELF = {"comparison/opening.py", "explanation/opening.py"}
+PACKAGE_ITSELF = {"opening.py", "explanation/opening.py"}
 """May import `foxflow` whole, for its lazy table of public names."""
 COMPILED = {"ops", "digest"}
 """May load the compiled module."""

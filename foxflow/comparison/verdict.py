@@ -9,11 +9,11 @@ from pathlib import Path
 from foxflow import flow
 from foxflow.comparison import likeness
 from foxflow.comparison.dumps import Corrupt, Dumps
-from foxflow.comparison.opening import opened
 from foxflow.comparison.pairing import pairs
 from foxflow.comparison.rows import texts
 from foxflow.comparison.tally import Tally
 from foxflow.errors import CorruptRecord, must
+from foxflow.opening import opened
 
 Given = flow.Record | str | Path
 

@@ -8,12 +8,13 @@ from foxflow.explanation.cause import judged
 from foxflow.explanation.dataflow import Dataflow
 from foxflow.explanation.elements import detail
 from foxflow.explanation.forms import Form, forms
-from foxflow.explanation.opening import Given, compared, opened
+from foxflow.explanation.opening import compared
 from foxflow.explanation.roots import Found, Origin, Roots
 from foxflow.explanation.sentence import dormant, evidence, producer_of, sentence
 from foxflow.explanation.tree import case
 from foxflow.explanation.view import View, views
 from foxflow.explanation.walk import walk
+from foxflow.opening import Given, opened
 
 CORRUPT = "corrupt:"
 """How the reason begins of records that contradict themselves."""

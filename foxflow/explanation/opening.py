@@ -1,32 +1,17 @@
-"""What `explain` starts from: records, and their comparison.
+"""The comparison that `explain` starts from.
 
-A stage imports no other stage: opening and comparing go through the package's table of public names, which loads the
-rooms `record` and `comparison` only when they are called.
+A stage imports no other stage: comparing goes through the package's table of public names, which loads the room
+`comparison` only when it is called.
 """
 
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 import foxflow
 from foxflow import flow
-
-Given = flow.Record | str | Path
-
-
-def opened(record: Given) -> flow.Record:
-    """The record itself, or the one in a folder.
-
-    Raises:
-        NoRecord: there is no record at the path.
-        CorruptRecord: its manifest can't be read as one.
-    """
-    if isinstance(record, flow.Record):
-        return record
-    found: flow.Record = foxflow.open_record(record)
-    return found
+from foxflow.opening import Given
 
 
 def compared(a: Given, b: Given, allow: tuple[str, ...]) -> flow.Comparison:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foxflow.flow import DIGEST_COLUMNS, Record
+from foxflow.leaves import leaves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,19 +160,8 @@ def _leaves(content: bytes, *, lines: bool) -> _Leaves:
             continue
         if lines and isinstance(value, dict):
             value.pop(NOT_COMPARED, None)
-        out.update({(number, leaf): written for leaf, written in _walk(value, "")})
+        out.update({(number, leaf): json.dumps(found) for leaf, found in leaves(value)})
     return out
-
-
-def _walk(value: object, at: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for key, below in value.items():
-            yield from _walk(below, f"{at}.{key}" if at else key)
-    elif isinstance(value, list) and value:
-        for index, below in enumerate(value):
-            yield from _walk(below, f"{at}[{index}]")
-    else:
-        yield at, json.dumps(value)
 
 
 def _number(written: str) -> str:

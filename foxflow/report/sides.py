@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
 from foxflow import flow
+from foxflow.leaves import leaves
 from foxflow.report.text import command
 
 EVAL = "eval_summary.json"
@@ -89,19 +88,10 @@ def _leaves(content: bytes | None) -> dict[str, str]:
         value = json.loads(content, parse_float=_Written, parse_int=_Written, parse_constant=_Written)
     except ValueError:
         return {"the file": "is no JSON"}
-    return dict(_walk(value, ""))
+    return {
+        name or "the file": found if isinstance(found, _Written) else json.dumps(found) for name, found in leaves(value)
+    }
 
 
 class _Written(str):
     """A number as the file writes it."""
-
-
-def _walk(value: Any, at: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for key, below in value.items():
-            yield from _walk(below, f"{at}.{key}" if at else key)
-    elif isinstance(value, list) and value:
-        for index, below in enumerate(value):
-            yield from _walk(below, f"{at}[{index}]")
-    else:
-        yield at or "the file", value if isinstance(value, _Written) else json.dumps(value)

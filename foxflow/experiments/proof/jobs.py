@@ -94,10 +94,8 @@ def _stated(scene: Scene, job: Job) -> dict[str, object]:
 
 def _stated_values(values: Sources) -> list[tuple[Place, str, str]]:
     """Each place with the record that holds its bytes, and the digest that this record states of them."""
-    digests = {
-        path: recorded(next(one for one in values.values() if one.path == path), {place.step for place in values})
-        for path in {record.path for record in values.values()}
-    }
+    steps, records = {place.step for place in values}, {record.path: record for record in values.values()}
+    digests = {path: recorded(record, steps) for path, record in records.items()}
     return [(place, str(Path(one.path).resolve()), digests[one.path][place]) for place, one in values.items()]
 
 

@@ -1,4 +1,4 @@
-"""What `compare` is given, as records.
+"""What `compare` and `explain` are given, as records.
 
 A stage imports no other stage, yet callers hold paths: opening goes through the package's table of public names,
 which loads room `record` only when a path comes.
@@ -11,8 +11,10 @@ from pathlib import Path
 import foxflow
 from foxflow import flow
 
+Given = flow.Record | str | Path
 
-def opened(record: flow.Record | str | Path) -> flow.Record:
+
+def opened(record: Given) -> flow.Record:
     """The record itself, or the one in a folder.
 
     Raises:
