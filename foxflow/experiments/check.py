@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from foxflow import flow
 from foxflow.errors import must
-from foxflow.experiments.published import attach, publish
+from foxflow.experiments.published import attach, publish, tags
 from foxflow.experiments.rerun import launch
 
 
@@ -55,9 +55,10 @@ def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pai
     verdict = judge(comparison, a, b)
     note(f"seed {seed}: {comparison.verdict}, gate {'PASS' if verdict.passed else 'FAIL'}")
     run_a, run_b = (run["run_id"] or run["record"] for run in runs)
-    tracked = [run["run_id"] for run in runs if run["run_id"]]
-    if tracked and (said := attach(publish(comparison, a, b, (run_a, run_b), verdict), tracked)):
-        note(said)
+    if all(run["run_id"] for run in runs):
+        sides = {run_a: tags(comparison, run_b), run_b: tags(comparison, run_a)}
+        if said := attach(publish(comparison, a, b, (run_a, run_b), verdict), sides):
+            note(said)
     return Pair(seed=seed, run_a=run_a, run_b=run_b, comparison=comparison, gate=verdict)
 
 

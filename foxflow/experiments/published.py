@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from foxflow import flow
 from foxflow.errors import FoxflowError
@@ -32,17 +32,29 @@ def publish(
     return {REPORT: report.page(found, a, b, findings).encode(), PICTURE: report.picture(found)}
 
 
-def attach(files: dict[str, bytes], runs: Iterable[str]) -> str | None:
+def tags(found: flow.Comparison, other: str) -> dict[str, str]:
+    """What a run's report says, as tags for the runs list and the compare page; `other` is the run compared with."""
+    from foxflow import report
+
+    first = {} if found.first is None else {"foxflow.first": report.place(found.first)}
+    return {"foxflow.twin": other, "foxflow.verdict": found.verdict, **first}
+
+
+def attach(files: dict[str, bytes], runs: Mapping[str, dict[str, str]]) -> str | None:
     """Add the files to runs in MLflow.
+
+    Args:
+        files: of `publish`.
+        runs: the `tags` of each run.
 
     Returns:
         Which run lacks them, why, and how to make them again; None where all have them.
     """
     from foxflow import track
 
-    for run in runs:
-        if said := track.attach(run, files):
-            return f"run {run} has no {REPORT} in MLflow: {said}; 'foxflow report' writes it"
+    for run, said_of_it in runs.items():
+        if said := track.attach(run, files, said_of_it):
+            return f"run {run} lacks its {REPORT} or tags in MLflow: {said}; 'foxflow report' writes the page"
     return None
 
 
@@ -60,4 +72,5 @@ def beside_twin(record: flow.Record, run: str, twin: str) -> str | None:
         other = open_record(track.resolve(twin))
     except FoxflowError as error:
         return f"run {run} has no {REPORT}, for its twin can't be read: {error}"
-    return attach(publish(compare(other, record), other, record, (twin, run), None), [run])
+    found = compare(other, record)
+    return attach(publish(found, other, record, (twin, run), None), {run: tags(found, twin)})

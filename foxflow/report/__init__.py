@@ -4,3 +4,4 @@ from foxflow.report.kept import read_proof as read_proof
 from foxflow.report.page import Findings as Findings
 from foxflow.report.page import page as page
 from foxflow.report.picture import picture as picture
+from foxflow.report.text import place as place

@@ -73,6 +73,11 @@ def moment(where: flow.Where) -> str:
     return _step(where) if where.k is None else f"{_step(where)}, iteration {where.k}"
 
 
+def place(where: flow.Where) -> str:
+    """«step 2, iteration 1, q_logits of group H», safe to look at and never long."""
+    return str(shown(f"{moment(where)}, {_buffer(where)}"))
+
+
 def _step(where: flow.Where) -> str:
     return f"step {where.step}" if where.phase == flow.TRAIN else f"{where.phase} step {where.step}"
 

@@ -19,17 +19,19 @@ _COLUMNS = ("step", "phase", "group", "buffer", "digest")
 def table(record: Record) -> bytes:
     """Digests of the first two train steps and of the last one, in `log_table`'s JSON, for the compare page.
 
-    Of a buffer captured several times in a step the last k is shown. Digests are cut to `fx1:` and 16 digits.
+    MLflow's artifact view gathers rows by the first column and shows the second of each run beside it, so the first
+    names the row and the second is its digest, cut to `fx1:` and 16 digits. Of a buffer captured several times in a
+    step the last k is shown.
     """
     kept: dict[int, dict[tuple[str, str], str]] = {}
     for batch in record.digests():
         _keep(batch, kept)
     rows = [
-        (step, TRAIN, group, buffer, digest[:20])
+        (f"step {step}, {group}, {buffer}", digest[:20], step, TRAIN, group, buffer)
         for step in sorted(kept)
         for (group, buffer), digest in kept[step].items()
     ]
-    return json.dumps({"columns": _COLUMNS, "data": rows[:ROWS]}).encode()
+    return json.dumps({"columns": ("where", "digest", *_COLUMNS[:-1]), "data": rows[:ROWS]}).encode()
 
 
 def _keep(batch: pa.RecordBatch, kept: dict[int, dict[tuple[str, str], str]]) -> None:

@@ -95,8 +95,8 @@ def poison(scene: Scene, plain: Replayed) -> flow.Experiment:
     """The replays with fresh memory filled by torch: a result that changes with it reads what nobody wrote."""
     result, command = _run(scene, replace(_job(scene, "poison", plain.values), fill=True))
     appeared = max(result.nonfinite) > max(plain.result.nonfinite)
-    steady = len(plain.result.distinct) == 1 and not set(plain.result.digests) & set(result.digests)
-    if appeared or steady:
+    moved = len(plain.result.distinct) == 1 and set(result.distinct) != set(plain.result.distinct)
+    if appeared or moved:
         meaning = f"{scene.producer} reads memory that nobody wrote"
     elif len(plain.result.distinct) > 1 or len(result.distinct) > 1:
         meaning = "the results vary with and without poison: nothing can be told from it"
@@ -108,6 +108,6 @@ def poison(scene: Scene, plain: Replayed) -> flow.Experiment:
         repeats=scene.repeats,
         outcome=_results(result) + (grown if appeared else ""),
         meaning=meaning,
-        reproduced=appeared or steady,
+        reproduced=appeared or moved,
         command=command,
     )
