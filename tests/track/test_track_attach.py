@@ -18,15 +18,28 @@ def content(run_id, name):
 
 def test_files_lie_at_the_root_of_the_run_and_new_ones_take_their_place(place):
     run_id = ended()
-    assert attach(run_id, {"report.html": b"one", "divergence.png": b"\x89PNG"}) is None
-    assert attach(run_id, {"report.html": b"two"}) is None
+    assert attach(run_id, {"report.html": b"one", "divergence.png": b"\x89PNG"}, {"foxflow.verdict": "first"}) is None
+    assert attach(run_id, {"report.html": b"two"}, {"foxflow.verdict": "EQUAL"}) is None
     assert (content(run_id, "report.html"), content(run_id, "divergence.png")) == (b"two", b"\x89PNG")
-    assert open_store().client.get_run(run_id).info.status == "FINISHED"
+    run = open_store().client.get_run(run_id)
+    assert (run.info.status, run.data.tags["foxflow.verdict"]) == ("FINISHED", "EQUAL")
+
+
+def test_a_store_that_takes_no_files_still_takes_the_tags_and_the_other_way_round(place):
+    run_id = ended()
+    assert "no?name" in str(attach(run_id, {"report.html": b"kept"}, {"no?name": "x"}))
+    assert content(run_id, "report.html") == b"kept"
+    artifacts = Path(open_store().client.get_run(run_id).info.artifact_uri.removeprefix("file://"))
+    (artifacts / "report.html").unlink()
+    artifacts.rmdir()
+    artifacts.write_text("a file where the folder should be")
+    assert attach(run_id, {"report.html": b"x"}, {"foxflow.verdict": "EQUAL"}) is not None
+    assert open_store().client.get_run(run_id).data.tags["foxflow.verdict"] == "EQUAL"
 
 
 def test_a_run_that_the_store_does_not_have_is_said_in_a_line(place):
     ended()
-    said = attach("0" * 32, {"report.html": b"x"})
+    said = attach("0" * 32, {"report.html": b"x"}, {})
     assert said is not None
     assert "no such run" in said
 
@@ -34,6 +47,6 @@ def test_a_run_that_the_store_does_not_have_is_said_in_a_line(place):
 def test_a_store_that_can_t_be_opened_is_said_in_a_line(place):
     run_id = ended()
     Path("mlruns/mlflow.db").write_bytes(b"no database" * 100)
-    said = attach(run_id, {"report.html": b"x"})
+    said = attach(run_id, {"report.html": b"x"}, {})
     assert said is not None
     assert "must open and be writable" in said

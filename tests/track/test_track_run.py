@@ -71,12 +71,14 @@ def test_closing_adds_the_record_its_tags_and_the_table_of_checksums(place, tmp_
         tmp_path / "elsewhere" / "digests.parquet"
     ).read_bytes()
     table = json.loads(artifact(run.run_id, "checksums.json").read_text())
-    assert table["columns"] == ["step", "phase", "group", "buffer", "digest"]
-    assert sorted({row[0] for row in table["data"]}) == [0, 1, STEPS - 1]
+    assert table["columns"] == ["where", "digest", "step", "phase", "group", "buffer"]
+    assert sorted({row[2] for row in table["data"]}) == [0, 1, STEPS - 1]
+    assert len({row[0] for row in table["data"]}) == len(table["data"]), "MLflow gathers rows by the first column"
     last_k = [
         row for row in record.digests().__next__().to_pylist() if row["buffer"] == "iqn_q_values" and row["k"] == 1
     ]
-    assert [0, "train", "H", "iqn_q_values", last_k[0]["digest"][:20]] in table["data"]
+    place_of_it = ["step 0, H, iqn_q_values", last_k[0]["digest"][:20], 0, "train", "H", "iqn_q_values"]
+    assert place_of_it in table["data"]
     assert len(table["data"]) == 9
 
 
