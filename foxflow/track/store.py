@@ -148,11 +148,10 @@ def _experiment(uri: str, client: MlflowClient) -> Store | None:
 def _new_experiment(uri: str, client: MlflowClient, folder: Path | None) -> Store:
     from mlflow.exceptions import MlflowException
 
-    name, kind = _experiment_name(), {"mlflow.experimentKind": "custom_model_development"}
+    name = _experiment_name()
     place = (folder.absolute() / re.sub(r"[^\w.-]", "_", name)).as_uri() if folder else None
     try:
-        made = client.create_experiment(name, artifact_location=place, tags=kind)
-        return Store(uri=uri, client=client, experiment_id=made)
+        return Store(uri=uri, client=client, experiment_id=client.create_experiment(name, artifact_location=place))
     except MlflowException:
         made_meanwhile = _experiment(uri, client)
         if made_meanwhile is None:
