@@ -109,14 +109,17 @@ def gate(
     run_b: Run,
     allow: Allow = "",
     docs: Annotated[Path | None, typer.Option(help="Folder for Great Expectations Data Docs.")] = None,
+    suites: Annotated[Path | None, typer.Option(help="Folder of your own suites, in place of foxflow's.")] = None,
     as_json: Json = False,
 ) -> int:
     """Compare two runs and judge them by the Great Expectations suites."""
     from foxflow import comparison
     from foxflow import gate as room
 
+    if suites is not None and not suites.is_dir():
+        raise must("--suites", "be a folder", str(suites), "Copy expectations/ and edit the copy.")
     a, b = records(run_a, run_b)
-    verdict = room.judge(comparison.compare(a, b, allow=listed(allow)), a, b, docs=docs)
+    verdict = room.judge(comparison.compare(a, b, allow=listed(allow)), a, b, docs=docs, suites=suites)
     typer.echo(json.dumps(room.as_json(verdict)) if as_json else show.verdict_text(verdict))
     return 0 if verdict.passed else 1
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from foxflow import flow
 from foxflow.errors import must
-from foxflow.experiments.published import attach, publish, tags
+from foxflow.experiments.published import attach, data_docs, publish, tags
 from foxflow.experiments.rerun import launch
 
 
@@ -51,13 +53,16 @@ def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pai
         runs.append(run)
         note(f"seed {seed}, run {side}: {run['run_name']} {run['fingerprint']} in {run['seconds']} s")
     a, b = (open_record(run["record"]) for run in runs)
-    comparison = compare(a, b)
-    verdict = judge(comparison, a, b)
+    comparison, tracked = compare(a, b), all(run["run_id"] for run in runs)
+    with TemporaryDirectory(prefix="foxflow-docs-") as folder:
+        docs = Path(folder)
+        verdict = judge(comparison, a, b, docs=docs if tracked else None)
+        pages = data_docs(docs)
     note(f"seed {seed}: {comparison.verdict}, gate {'PASS' if verdict.passed else 'FAIL'}")
     run_a, run_b = (run["run_id"] or run["record"] for run in runs)
-    if all(run["run_id"] for run in runs):
+    if tracked:
         sides = {run_a: tags(comparison, run_b), run_b: tags(comparison, run_a)}
-        if said := attach(publish(comparison, a, b, (run_a, run_b), verdict), sides):
+        if said := attach(publish(comparison, a, b, (run_a, run_b), verdict) | pages, sides):
             note(said)
     return Pair(seed=seed, run_a=run_a, run_b=run_b, comparison=comparison, gate=verdict)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from foxflow import flow
 from foxflow.errors import FoxflowError
 
-REPORT, PICTURE = "report.html", "divergence.png"
+REPORT, PICTURE, GATE = "report.html", "divergence.png", "gate"
 
 
 def publish(
@@ -40,11 +41,16 @@ def tags(found: flow.Comparison, other: str) -> dict[str, str]:
     return {"foxflow.twin": other, "foxflow.verdict": found.verdict, **first}
 
 
+def data_docs(folder: Path) -> dict[str, bytes]:
+    """The pages of a gate's Data Docs by name, for `track.attach`; no page shows the site's fonts and pictures."""
+    return {f"{GATE}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in folder.rglob("*.html")}
+
+
 def attach(files: dict[str, bytes], runs: Mapping[str, dict[str, str]]) -> str | None:
     """Add the files to runs in MLflow.
 
     Args:
-        files: of `publish`.
+        files: of `publish` and `data_docs`.
         runs: the `tags` of each run.
 
     Returns:

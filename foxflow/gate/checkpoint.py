@@ -1,22 +1,21 @@
-"""Great Expectations itself: each frame has a checkpoint of its own, and all of them one site of Data Docs.
+"""Great Expectations itself: a checkpoint for each suite, run once for each frame, and one site of Data Docs for all.
 
-A checkpoint over many files looks at the last one alone, hence one for each frame.
+A checkpoint that is given many files looks at the last one alone, hence a run for each frame.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from foxflow.errors import must
 from foxflow.gate.frames import Frame
 
 QUIET = {"GX_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
 """Great Expectations reads these at import."""
-NAME = "foxflow"
 
 
 class Checkpoints:
@@ -28,9 +27,11 @@ class Checkpoints:
 
         self._context = gx.get_context(mode="ephemeral")
         self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
-        self._frames = self._context.data_sources.add_pandas(NAME)
-        self._suites: dict[str, Any] = {}
-        self._run = gx.RunIdentifier(run_name=NAME)
+        frames = self._context.data_sources.add_pandas("foxflow").add_dataframe_asset("frame")
+        self._batch = frames.add_batch_definition_whole_dataframe("whole")
+        self._checkpoints: dict[str, Any] = {}
+        self._keys: list[Any] = []
+        self._time = datetime.datetime.now(datetime.UTC)
 
     def run(self, frame: Frame, suite: dict[str, Any]) -> tuple[int, list[Any]]:
         """Validate a frame.
@@ -42,46 +43,40 @@ class Checkpoints:
         Returns:
             How many expectations the suite has left after Great Expectations read it, and the result of each that ran.
         """
-        gx = _gx()
-        if frame.suite not in self._suites:
-            read = gx.ExpectationSuite(name=frame.suite, expectations=suite["expectations"], meta=suite["meta"])
-            self._suites[frame.suite] = self._context.suites.add(read)
-        held = self._suites[frame.suite]
-        name = frame.name.replace(" ", "-")
-        batch = self._frames.add_dataframe_asset(name).add_batch_definition_whole_dataframe("whole")
-        definition = gx.ValidationDefinition(name=name, data=batch, suite=held)
-        checkpoint = self._context.checkpoints.add(
-            gx.Checkpoint(
-                name=name, validation_definitions=[self._context.validation_definitions.add(definition)], actions=[],
-                result_format="BASIC",
-            )
-        )  # fmt: skip
-        parameters = {"batch_parameters": {"dataframe": frame.data}, "expectation_parameters": frame.parameters}
-        (result,) = checkpoint.run(run_id=self._run, **parameters).run_results.values()
-        return len(held.expectations), list(result.results)
+        if frame.suite not in self._checkpoints:
+            self._checkpoints[frame.suite] = self._checkpoint(frame.suite, suite)
+        checkpoint = self._checkpoints[frame.suite]
+        ended = checkpoint.run(
+            batch_parameters={"dataframe": frame.data},
+            expectation_parameters=frame.parameters,
+            run_id=_gx().RunIdentifier(run_name=frame.name.replace(" ", "-"), run_time=self._time),
+        )
+        ((key, result),) = ended.run_results.items()
+        self._keys.append(key)
+        return len(checkpoint.validation_definitions[0].suite.expectations), list(result.results)
 
-    def write_docs(self, folder: Path) -> None:
-        """Build the site of all that ran: index.html, a page for each suite and one for each frame.
+    def _checkpoint(self, name: str, suite: dict[str, Any]) -> Any:
+        gx, context = _gx(), self._context
+        read = gx.ExpectationSuite(name=name, expectations=suite["expectations"], meta=suite["meta"])
+        definition = gx.ValidationDefinition(name=name, data=self._batch, suite=context.suites.add(read))
+        checks = [context.validation_definitions.add(definition)]
+        return context.checkpoints.add(
+            gx.Checkpoint(name=name, validation_definitions=checks, actions=[], result_format="BASIC")
+        )
+
+    def write_docs(self, folder: Path, said: Sequence[str]) -> None:
+        """Write Data Docs of all that ran.
+
+        Args:
+            folder: of the site.
+            said: the gate's sentence and what failed.
 
         Raises:
             Mistake: the folder can't be written.
         """
-        for site in self._context.get_site_names():
-            self._context.delete_data_docs_site(site)
-        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder.absolute())}
-        site = {"class_name": "SiteBuilder", "show_how_to_buttons": False, "store_backend": store}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._context.add_data_docs_site(NAME, {**site, "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"}})
-            self._context.build_data_docs([NAME])
-        except OSError as error:
-            raise must("--docs", "name a folder that can be written", str(error)) from error
+        from foxflow.gate import docs
 
-
-def pages(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Path below the folder and content of each page of Data Docs; fonts and pictures, which no page shows, are not."""
-    for path in sorted(folder.rglob("*.html")):
-        yield path.relative_to(folder).as_posix(), path.read_bytes()
+        docs.write(self._context, folder, self._keys, said)
 
 
 @functools.cache

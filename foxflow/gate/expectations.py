@@ -31,7 +31,11 @@ class BuffersNotBitEqual(TableMetricProvider):  # type: ignore[misc]
 
     @metric_value(engine=PandasExecutionEngine)
     def _pandas(  # type: ignore[no-untyped-def]
-        cls, execution_engine, metric_domain_kwargs, metric_value_kwargs, **_: object
+        cls,  # noqa: N805 (Great Expectations makes it a class method)
+        execution_engine,
+        metric_domain_kwargs,
+        metric_value_kwargs,
+        **_: object,
     ) -> dict[str, Any]:
         data, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, MetricDomainTypes.TABLE)
         column_A, column_B, place = (metric_value_kwargs[key] for key in cls.value_keys)
@@ -101,8 +105,9 @@ class ExpectBuffersToBeBitEqual(BatchExpectation):  # type: ignore[misc]
         if not shown:
             return None
         header = ["Buffer", "How it differs"]
+        table = [[_text(cell) for cell in row] for row in shown]
         styling = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
-        return [RenderedTableContent(content_block_type="table", header_row=header, table=shown, styling=styling)]
+        return [RenderedTableContent(content_block_type="table", header_row=header, table=table, styling=styling)]
 
 
 def difference(a: object, b: object) -> str | None:
@@ -118,13 +123,19 @@ def difference(a: object, b: object) -> str | None:
     one, other = np.asarray(a), np.asarray(b)
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return f"{one.dtype} {list(one.shape)} in A, {other.dtype} {list(other.shape)} in B"
-    at = np.flatnonzero((_bytes(one) != _bytes(other)).any(axis=1))
-    if not at.size:
+    if one.tobytes() == other.tobytes():
         return None
+    at = np.flatnonzero((_bytes(one) != _bytes(other)).any(axis=1))
     first = [int(i) for i in np.unravel_index(int(at[0]), one.shape)]
     values = [_element(side, int(at[0])) for side in (one, other)]
     of = f"{at.size} of {one.size} elements differ, the first at {first}: " if one.ndim else ""
     return f"{of}{values[0]} in A, {values[1]} in B"
+
+
+def _text(cell: str) -> Any:
+    """Text as a parameter of a template, which alone Great Expectations escapes."""
+    template = {"template": "$text", "params": {"text": cell}}
+    return RenderedStringTemplateContent(content_block_type="string_template", string_template=template)
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

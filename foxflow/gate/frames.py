@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from foxflow.digest import DTYPES
 from foxflow.flow import DIGEST_COLUMNS, Record
 from foxflow.leaves import leaves
 
@@ -36,6 +40,8 @@ class Frame:
     name: str
     suite: str
     data: pd.DataFrame
+    rows: int
+    """How many the data must have, whatever the suite asks."""
     parameters: dict[str, object]
 
 
@@ -101,35 +107,37 @@ def texts(a: Record, b: Record) -> Iterator[Frame]:
             yield _leaf_frame(name, *leaves)
 
 
-def dumped(a: Record, b: Record, pairs: int) -> Frame | None:
-    """SHA-256 of the bytes of every buffer that both records dumped; None where there is none and none is expected.
+def dumped(a: Record, b: Record) -> Iterator[Frame]:
+    """Every buffer that both records dumped, as arrays side by side, one frame a step.
 
-    Args:
-        a: one record.
-        b: the other.
-        pairs: how many the comparison saw.
+    Their bytes are compared, not their digests, so that a fault of fx1 can't hide in both.
     """
     import pandas as pd
 
-    rows: list[tuple[object, ...]] = []
     for phase, step in (at for at in a.dump_steps if at in set(b.dump_steps)):
         sides = [dict(_dump(record, phase, step)) for record in (a, b)]
-        for place in sides[0].keys() & sides[1].keys():
-            rows.append((*place, sides[0][place], sides[1][place]))
-    if not rows and not pairs:
-        return None
-    data = pd.DataFrame(rows, columns=["group", *PLACE, "digest_a", "digest_b"])
-    return Frame(name="dumps", suite="comparison", data=data, parameters={"pairs": pairs})
+        rows = [(*place, array, sides[1][place]) for place, array in sides[0].items() if place in sides[1]]
+        if rows:
+            data = pd.DataFrame(rows, columns=["group", *PLACE, "a", "b"])
+            yield Frame(name=f"dump {phase} {step}", suite="buffers", data=data, rows=len(rows), parameters={})
 
 
-def _dump(record: Record, phase: str, step: int) -> Iterator[tuple[tuple[object, ...], str]]:
-    """Place and content of each dumped buffer; SHA-256, so that a fault of fx1 can't hide in both."""
+def _dump(record: Record, phase: str, step: int) -> Iterator[tuple[tuple[object, ...], Any]]:
+    """Place and array of each dumped buffer."""
     for batch in record.dump(phase, step):
         places = zip(*(_plain(batch)[name].to_pylist() for name in ("group", *PLACE, "dtype", "shape")), strict=True)
         for (*place, dtype, shape), data in zip(places, batch.column("data"), strict=True):
             place[3] = -1 if place[3] is None else place[3]
-            content = b"" if not data.is_valid else memoryview(data.as_buffer())
-            yield tuple(place), f"{hashlib.sha256(content).hexdigest()} {dtype} {shape}"
+            yield tuple(place), _array(dtype, shape, b"" if not data.is_valid else data.as_buffer())
+
+
+def _array(dtype: str, shape: str, content: Any) -> np.ndarray[Any, Any]:
+    """A dumped buffer's bytes as an array; elements of a dtype that numpy lacks are bytes alone."""
+    _, size = DTYPES.get(dtype, (0, 1))
+    numeric = dtype in DTYPES and dtype[1:].isdigit()
+    array = np.frombuffer(content, "?" if dtype == "bool" else f"<{dtype[0]}{size}" if numeric else f"V{size}")
+    sizes = json.loads(shape)
+    return array.reshape(sizes) if array.size == math.prod(sizes) else array
 
 
 def _plain(batch: Any) -> Any:
@@ -146,7 +154,8 @@ def _leaf_frame(name: str, a: _Leaves, b: _Leaves) -> Frame:
 
     rows = [("", "", step, -1, 0, leaf, a.get((step, leaf)), b.get((step, leaf))) for step, leaf in {**a, **b}]
     data = pd.DataFrame(rows, columns=list(PAIR))
-    return Frame(name=name, suite="comparison", data=data, parameters={"pairs": max(len(a), 1)})
+    pairs = max(len(a), 1)
+    return Frame(name=name, suite="comparison", data=data, rows=pairs, parameters={"pairs": pairs})
 
 
 def _leaves(content: bytes, *, lines: bool) -> _Leaves:

@@ -9,6 +9,7 @@ from pathlib import Path
 from foxflow.errors import CorruptRecord
 from foxflow.flow import EQUAL, Comparison, Record, Suite, Verdict
 from foxflow.gate import frames
+from foxflow.gate.checkpoint import Checkpoints
 from foxflow.gate.frames import Frame
 from foxflow.gate.suites import NAMES, check, folder
 
@@ -19,7 +20,7 @@ SHOWN = 3
 def judge(
     comparison: Comparison, a: Record, b: Record, *, docs: Path | None = None, suites: Path | None = None
 ) -> Verdict:
-    """Judge whether two runs are the same run, by the suites `record`, `comparison` and `environment`.
+    """Judge whether two runs are the same run, by the suites `record`, `comparison`, `environment` and `buffers`.
 
     Passes only if the comparison is EQUAL, every suite ran all its checks on frames of the sizes that the manifests
     state, and none failed.
@@ -28,27 +29,47 @@ def judge(
         comparison: of `a` and `b`, in this order.
         a: one record.
         b: the other.
-        docs: a folder for Great Expectations' page of each result; None writes nothing.
+        docs: a folder for Great Expectations' Data Docs; None writes nothing.
         suites: a folder of other suites than the installed ones.
 
     Returns:
-        The verdict; a suite that is missing, empty or edited into something unknown is a failed gate, not an error.
+        The verdict; `buffers` is named only where bytes were dumped on both sides. A suite that is missing, empty or
+        edited into something unknown is a failed gate, not an error.
+
+    Raises:
+        Mistake: `docs` can't be written.
     """
-    where = suites or folder()
+    where, checkpoints = suites or folder(), Checkpoints()
     evaluated, failed = dict.fromkeys(NAMES, 0), {name: list[str]() for name in NAMES}
     failed["comparison"] += _claims(comparison, a, b)
+    dumped = 0
     try:
-        for frame in _frames(comparison, a, b):
-            ran, faults = check(frame, where, docs)
+        for frame in _frames(a, b):
+            ran, faults = check(frame, where, checkpoints)
             evaluated[frame.suite] += ran
             failed[frame.suite] += faults
+            dumped += frame.rows if frame.suite == "buffers" else 0
     except CorruptRecord as error:
         failed["record"].append(f"corrupt: {error}")
+    if dumped != (seen := sum(pairs for _, pairs, _ in comparison.dumps)):
+        failed["buffers"].append(f"{dumped} pairs of dumped buffers were checked, the comparison saw {seen}")
+    verdict = _verdict(comparison, evaluated, failed)
+    if docs is not None:
+        checkpoints.write_docs(docs, [verdict.sentence, *(fault for s in verdict.suites for fault in s.failed)])
+    return verdict
+
+
+def _verdict(comparison: Comparison, evaluated: dict[str, int], failed: dict[str, list[str]]) -> Verdict:
+    """Every suite must have checked something, but `buffers` where nothing was dumped."""
+    done = []
     for name in NAMES:
         if not evaluated[name] and not failed[name]:
+            if name == "buffers":
+                continue
             failed[name].append(f"the suite {name} checked nothing")
-    done = tuple(Suite(name=n, evaluated=evaluated[n], failed=tuple(dict.fromkeys(failed[n]))) for n in NAMES)
-    return Verdict(passed=not any(s.failed for s in done), sentence=_sentence(comparison, done), suites=done)
+        done.append(Suite(name=name, evaluated=evaluated[name], failed=tuple(dict.fromkeys(failed[name]))))
+    passed = not any(suite.failed for suite in done)
+    return Verdict(passed=passed, sentence=_sentence(comparison, done), suites=tuple(done))
 
 
 def as_json(verdict: Verdict) -> dict[str, object]:
@@ -75,25 +96,25 @@ def _claims(comparison: Comparison, a: Record, b: Record) -> Iterator[str]:
         yield f"the comparison saw {comparison.compared} pairs, the manifests state {stated[0]} and {stated[1]}"
 
 
-def _frames(comparison: Comparison, a: Record, b: Record) -> Iterator[Frame]:
+def _frames(a: Record, b: Record) -> Iterator[Frame]:
     sides = [frames.digests(record) for record in (a, b)]
     for record, data, name in zip((a, b), sides, ("A", "B"), strict=True):
         capture = json.loads(record.manifest).get("capture") or {}
-        parameters = {"rows": _rows(record), "names": capture.get("names") or []}
-        yield Frame(name=f"record {name}", suite="record", data=data, parameters=parameters)
+        rows = _rows(record)
+        parameters = {"rows": rows, "names": capture.get("names") or []}
+        yield Frame(name=f"record {name}", suite="record", data=data, rows=rows, parameters=parameters)
         yield Frame(
             name=f"environment {name}",
             suite="environment",
             data=frames.environment(record),
+            rows=1,
             parameters=_promised(record),
         )
         yield frames.files(record, f"files {name}")
     pairs = max(_rows(a), _rows(b))
-    yield Frame(name="digests", suite="comparison", data=frames.paired(*sides), parameters={"pairs": pairs})
+    yield Frame(name="digests", suite="comparison", data=frames.paired(*sides), rows=pairs, parameters={"pairs": pairs})
     yield from frames.texts(a, b)
-    dumped = frames.dumped(a, b, sum(seen for _, seen, _ in comparison.dumps))
-    if dumped is not None:
-        yield dumped
+    yield from frames.dumped(a, b)
 
 
 def _rows(record: Record) -> int:
@@ -109,7 +130,7 @@ def _promised(record: Record) -> dict[str, object]:
     return {"deterministic": ["true", "false", "null"], "float_contract": ["no fused or fast math", "null"]}
 
 
-def _sentence(comparison: Comparison, done: tuple[Suite, ...]) -> str:
+def _sentence(comparison: Comparison, done: list[Suite]) -> str:
     faults = [fault for suite in done for fault in suite.failed]
     if not faults:
         checks = sum(suite.evaluated for suite in done)

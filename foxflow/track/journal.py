@@ -99,8 +99,8 @@ class Journal:
 
     def keep(self, name: str, data: bytes) -> Path:
         """Keep a file in the spool, so that it can be sent later whatever becomes of the original."""
-        (self.folder / FILES).mkdir(exist_ok=True)
         path = self.folder / FILES / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return path
 
@@ -121,8 +121,8 @@ class Journal:
         return len(self._waiting), self._next - 1
 
     def ended(self) -> bool:
-        """Whether the run said how it ended."""
-        return any("end" in line for line in self._lines())
+        """Whether the run said how it ended, or had ended before the journal began."""
+        return "ended" in self.head or any("end" in line for line in self._lines())
 
     def remove(self) -> None:
         """Forget the run: MLflow has everything."""
