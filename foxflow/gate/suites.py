@@ -83,8 +83,8 @@ def _fault(one: Any, frame: Frame) -> str | None:
         return f"{said}{_seen(result)}"
     if result.get("element_count") == 0:
         return f"{said} looked at no row"
-    if "element_count" not in result and (kwargs.get("row_condition") or "unexpected_count" in result):
-        return f"{said} does not say how many rows it looked at"
+    if "element_count" not in result and ("observed_value" not in result or kwargs.get("row_condition")):
+        return f"{said} does not say what it looked at"
     nulls = 0 if config.type in SEES_NULLS else _nulls(frame, kwargs)
     return f"{said} skipped {nulls} rows with nulls" if nulls else None
 

@@ -65,6 +65,14 @@ def test_both_runs_of_a_check_have_its_report_and_its_picture_in_mlflow(records:
     assert all((record.parent / "divergence.png").read_bytes().startswith(b"\x89PNG") for record in records)
 
 
+def test_both_runs_of_a_check_have_the_gate_s_data_docs_in_mlflow(records: tuple[Path, Path]) -> None:
+    for record in records:
+        index = (record.parent / "gate" / "index.html").read_text(encoding="utf-8")
+        assert "The same run: " in index
+        shown = {path.name for path in (record.parent / "gate" / "validations").iterdir()}
+        assert shown == {"record", "comparison", "environment", "buffers"}
+
+
 def test_compare_by_run_id_says_the_same_and_lists_every_step(
     command: Command, checked: Said, records: tuple[Path, Path]
 ) -> None:

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from foxflow.gate.checkpoint import Checkpoints
 from foxflow.gate.frames import PAIR, Frame
 from foxflow.gate.suites import check, folder
 
@@ -16,8 +17,9 @@ def frame(*pairs, expected=None):
     import pandas as pd
 
     rows = [("H", "train", i, -1, 0, f"b{i}", a, b) for i, (a, b) in enumerate(pairs)]
-    parameters = {"pairs": len(pairs) if expected is None else expected}
-    return Frame(name="f", suite="comparison", data=pd.DataFrame(rows, columns=list(PAIR)), parameters=parameters)
+    seen = len(pairs) if expected is None else expected
+    data = pd.DataFrame(rows, columns=list(PAIR))
+    return Frame(name="f", suite="comparison", data=data, rows=seen, parameters={"pairs": seen})
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def suites(tmp_path):
 
 
 def ran(suites_folder, data=None):
-    return check(data or frame(("x", "x"), ("y", "y")), suites_folder, None)
+    return check(data or frame(("x", "x"), ("y", "y")), suites_folder, Checkpoints())
 
 
 def only(*expectations):
@@ -65,10 +67,12 @@ def test_an_equality_that_was_edited_to_ignore_nulls_skips_and_says_so_by_the_ot
     assert any("not_be_null" in fault for fault in ran(suites(loosen), frame(("x", "x"), (None, None)))[1])
 
 
-def test_fewer_or_more_pairs_than_must_be_seen_fail(suites):
-    where = suites(lambda text: None)
-    assert ["row_count" in fault for fault in ran(where, frame(("x", "x"), expected=2))[1]] == [True]
-    assert ["row_count" in fault for fault in ran(where, frame(("x", "x"), expected=0))[1]] == [True]
+@pytest.mark.parametrize("expected", [0, 2])
+def test_fewer_or_more_pairs_than_must_be_seen_fail_by_the_suite_and_without_it(suites, expected):
+    said = ran(suites(lambda text: None), frame(("x", "x"), expected=expected))[1]
+    assert "row_count" in said[0]
+    said = ran(suites(only(EQUAL)), frame(("x", "x"), expected=expected))[1]
+    assert said == [f"f: the frame has 1 rows, must have {expected}"]
 
 
 def test_an_empty_frame_fails(suites):
