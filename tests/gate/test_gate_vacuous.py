@@ -29,6 +29,8 @@ def test_the_gate_passes_what_is_well(tmp_path):
         "kwargs": {"column": "x", "value_set": ["a", "b"]},
     }
     assert gate_says(tmp_path, GOOD, LETTERS, SAME, BIT_EQUAL, distinct) == []
+    there = [{"type": f"expect_column_{what}", "kwargs": {"column": "x"}} for what in ("to_exist", "values_to_be_null")]
+    assert gate_says(tmp_path, pd.DataFrame({"x": [None, None]}), *there) == []
 
 
 def test_a_suite_without_expectations(tmp_path):
