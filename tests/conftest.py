@@ -87,3 +87,9 @@ def shared_data() -> Path:
 def postgres_programs() -> Path | None:
     """The folder of initdb and pg_ctl, for tests of the mark `postgres`."""
     return postgres_folder()
+
+
+@pytest.fixture(scope="session")
+def browser_program() -> str | None:
+    """Chromium, for tests of the mark `browser`."""
+    return browser()

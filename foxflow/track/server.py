@@ -27,6 +27,9 @@ HOST = "127.0.0.1"
 SETTINGS = QUIET | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 """Of its process: no background jobs, which are of no use for looking at runs."""
 
+TRAINING = "workflowType=machine_learning"
+"""Of MLflow's two faces the one for training; the other, its default, opens an experiment at a page without runs."""
+
 STARTS_S = 120
 """A first start migrates the store and loads all of MLflow."""
 
@@ -34,12 +37,13 @@ STARTS_S = 120
 def _pages(opened: Store, address: str, runs: Sequence[Run]) -> tuple[str, ...]:
     """The server's address, then the runs list, or one run, or the page that compares several."""
     if not runs:
-        return address, f"{address}/#/experiments/{opened.experiment_id}"
+        return address, f"{address}/#/experiments/{opened.experiment_id}/runs?{TRAINING}"
     if len(runs) == 1:
-        return address, f"{address}/#/experiments/{runs[0].info.experiment_id}/runs/{runs[0].info.run_id}"
+        info = runs[0].info
+        return address, f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}?{TRAINING}"
     ids = quote(json.dumps([run.info.run_id for run in runs], separators=(",", ":")))
     homes = quote(json.dumps(sorted({run.info.experiment_id for run in runs}), separators=(",", ":")))
-    return address, f"{address}/#/compare-runs?runs={ids}&experiments={homes}"
+    return address, f"{address}/#/compare-runs?runs={ids}&experiments={homes}&{TRAINING}"
 
 
 @contextmanager

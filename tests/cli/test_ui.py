@@ -71,7 +71,10 @@ def test_of_a_store_that_is_a_server_the_page_is_named_and_nothing_is_started(ru
         run = open_run("there", {}, {})
         run.close(None)
         code, out, _ = here(capsys, "ui", "there")
-    assert (code, out.splitlines()[1]) == (0, f"{made.uri}/#/experiments/1/runs/{run.run_id}")
+    assert (code, out.splitlines()[1]) == (
+        0,
+        f"{made.uri}/#/experiments/1/runs/{run.run_id}?workflowType=machine_learning",
+    )
 
 
 def test_a_run_that_is_not_there_is_a_mistake(runs, capsys):
