@@ -14,8 +14,8 @@ from foxflow.gate.checkpoint import Checkpoints
 from foxflow.gate.frames import Frame
 
 NAMES = ("record", "comparison", "environment", "buffers")
-SEES_NULLS = ("expect_buffers_to_be_bit_equal", "expect_column_to_exist", "expect_column_values_to_be_null")
-"""Expectations that skip no null, or ask nothing of values."""
+SEES_NULLS = ("expect_buffers_to_be_bit_equal", "expect_column_values_to_be_null")
+"""Expectations that skip no null."""
 
 Outcome = tuple[int, list[str]]
 """How many expectations were evaluated, and what failed, each a sentence."""
@@ -77,10 +77,10 @@ def _fault(one: Any, frame: Frame) -> str | None:
     config, result = one.expectation_config, one.result or {}
     kwargs = {k: v for k, v in config.kwargs.items() if k != "batch_id"}
     said = f"{config.type}({', '.join(f'{k}={str(v)[:60]}' for k, v in kwargs.items())})"
-    if not result:
-        return f"{said} could not be computed"
     if one.success is not True:
-        return f"{said}{_seen(result)}"
+        return f"{said}{_seen(result) if result else ' could not be computed'}"
+    if config.type == "expect_column_to_exist":
+        return None
     if result.get("element_count") == 0:
         return f"{said} looked at no row"
     if "element_count" not in result and ("observed_value" not in result or kwargs.get("row_condition")):
