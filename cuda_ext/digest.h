@@ -53,14 +53,19 @@ template <class On> Tensor digest(std::vector<Tensor> buffers) {
   return sums;
 }
 
-template <class On> Tensor digest_range(Tensor buffer, int64_t begin, int64_t end) {
-  int64_t bytes = 0;
-  const uint8_t* data = bytes_of(buffer, buffer, bytes);
-  FOX_CHECK(0 <= begin && begin <= end && end <= bytes, "a range must lie inside its buffer of ", bytes, " bytes");
-  FOX_CHECK(begin % 8 == 0 && (end % 8 == 0 || end == bytes), "a range must begin and end at multiples of 8 bytes");
+// Of each buffer the bytes [begin, end) at their own positions.
+template <class On> Tensor digest_ranges(std::vector<Tensor> buffers, std::vector<int64_t> begins, std::vector<int64_t> ends) {
+  FOX_CHECK(!buffers.empty() && begins.size() == buffers.size() && ends.size() == buffers.size(),
+            "digest_ranges takes a begin and an end for each of at least one buffer");
   std::vector<Piece> pieces;
-  cut(pieces, data, begin, end, On::piece_bytes, 0);
-  Tensor sums = make<int64_t>(buffer, {2});
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    int64_t bytes = 0, begin = begins[i], end = ends[i];
+    const uint8_t* data = bytes_of(buffers[i], buffers[0], bytes);
+    FOX_CHECK(0 <= begin && begin <= end && end <= bytes, "a range must lie inside its buffer of ", bytes, " bytes");
+    FOX_CHECK(begin % 8 == 0 && (end % 8 == 0 || end == bytes), "a range must begin and end at multiples of 8 bytes");
+    cut(pieces, data, begin, end, On::piece_bytes, static_cast<int64_t>(i));
+  }
+  Tensor sums = make<int64_t>(buffers[0], {static_cast<int64_t>(buffers.size()), 2});
   On::sum(pieces, sums);
   return sums;
 }

@@ -58,6 +58,6 @@ struct Digest : Cpu {
 
 STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
   m.impl("digest", TORCH_BOX(&digest<Digest>));
-  m.impl("digest_range", TORCH_BOX(&digest_range<Digest>));
+  m.impl("digest_ranges", TORCH_BOX(&digest_ranges<Digest>));
 }
 }  // namespace fox

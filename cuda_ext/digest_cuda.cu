@@ -1,4 +1,5 @@
-// The digest on the GPU: one launch for all buffers, a block a piece, block sums added as integers.
+// The digest on the GPU: one launch for all buffers, whose addresses travel as its argument, so that nothing is copied
+// and a graph can hold it. A block sums 64 KiB; block sums are added as integers.
 #include "digest.h"
 #include "launch.cuh"
 #include <torch/csrc/stable/library.h>
@@ -6,6 +7,31 @@
 namespace fox {
 namespace {
 constexpr int threads = 256;
+constexpr int64_t block_bytes = 1 << 16;
+
+struct Entry {
+  Piece piece;
+  int64_t first_block;
+};
+
+// A launch takes 4 KiB of arguments cheaply and 32 KiB at most.
+template <int Most> struct Table {
+  static constexpr int most = Most;
+  int32_t count;
+  Entry entries[Most];
+
+  // The part of a piece that a block sums.
+  __device__ Piece part(int64_t block) const {
+    int low = 0, end = count;
+    while (end - low > 1) {
+      int middle = (low + end) / 2;
+      (entries[middle].first_block <= block ? low : end) = middle;
+    }
+    Piece piece = entries[low].piece;
+    int64_t skipped = (block - entries[low].first_block) * block_bytes, left = piece.bytes - skipped;
+    return Piece{piece.from + skipped, piece.word + skipped / 8, left < block_bytes ? left : block_bytes, piece.buffer};
+  }
+};
 
 // Words [begin, words) of a piece by all threads; the last one may be short.
 __device__ void add_words(const Piece& piece, int64_t begin, int64_t words, Lanes& lanes) {
@@ -17,8 +43,9 @@ __device__ void add_words(const Piece& piece, int64_t begin, int64_t words, Lane
   }
 }
 
-__global__ void __launch_bounds__(threads) digest_kernel(const Piece* pieces, unsigned long long* sums) {
-  Piece piece = pieces[blockIdx.x];
+template <class List>
+__global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__ List table, unsigned long long* sums) {
+  Piece piece = table.part(blockIdx.x);
   Lanes lanes{0, 0};
   int64_t paired = reinterpret_cast<uintptr_t>(piece.from) % 16 == 0 ? piece.bytes / 16 : 0;
   const ulonglong2* pairs = reinterpret_cast<const ulonglong2*>(piece.from);
@@ -45,31 +72,42 @@ __global__ void __launch_bounds__(threads) digest_kernel(const Piece* pieces, un
   atomicAdd(sums + 2 * piece.buffer + 1, lanes.one);  // integer
 }
 
-struct Digest {
-  static constexpr int64_t piece_bytes = 1 << 16;
+// Sums pieces from `begin` on, as many as a table holds; returns the first that is left.
+template <class List>
+size_t launch(const std::vector<Piece>& pieces, size_t begin, unsigned long long* sums, cudaStream_t stream) {
+  List table;
+  int64_t blocks = 0;
+  table.count = 0;
+  for (; begin < pieces.size() && table.count < List::most; ++begin) {
+    table.entries[table.count++] = Entry{pieces[begin], blocks};
+    blocks += (pieces[begin].bytes + block_bytes - 1) / block_bytes;
+  }
+  FOX_CHECK(blocks <= INT32_MAX, "too many bytes for one launch");
+  digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, sums);
+  check_launch("digest_kernel");
+  return begin;
+}
 
-  // The table of pieces goes over by torch's own copy, which keeps the pinned memory until the stream has read it.
+struct Digest {
+  static constexpr int64_t piece_bytes = int64_t(1) << 46;
+
   static void sum(const std::vector<Piece>& pieces, Tensor& sums) {
     torch::stable::accelerator::DeviceGuard guard(sums.get_device_index());
     cudaStream_t stream = current_stream(sums.get_device_index());
     FOX_CHECK(cudaMemsetAsync(sums.data_ptr(), 0, sums.numel() * sizeof(int64_t), stream) == cudaSuccess,
               "the digest's sums could not be zeroed");
-    if (pieces.empty()) return;
-    FOX_CHECK(pieces.size() <= INT32_MAX, "too many pieces for one launch: ", pieces.size());
-    std::vector<int64_t> shape{static_cast<int64_t>(pieces.size() * sizeof(Piece) / sizeof(int64_t))};
-    Tensor table = torch::stable::empty(shape, ScalarType::Long, std::nullopt, std::nullopt, true);
-    std::memcpy(table.data_ptr(), pieces.data(), pieces.size() * sizeof(Piece));
-    Tensor there = make<int64_t>(sums, {shape[0]});
-    torch::stable::copy_(there, table, true);
-    digest_kernel<<<static_cast<unsigned>(pieces.size()), threads, 0, stream>>>(
-        static_cast<const Piece*>(there.data_ptr()), static_cast<unsigned long long*>(sums.data_ptr()));
-    check_launch("digest_kernel");
+    auto* to = static_cast<unsigned long long*>(sums.data_ptr());
+    using Few = Table<100>;
+    using Many = Table<800>;
+    for (size_t begin = 0; begin < pieces.size();)
+      begin = pieces.size() - begin <= Few::most ? launch<Few>(pieces, begin, to, stream)
+                                                 : launch<Many>(pieces, begin, to, stream);
   }
 };
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
   m.impl("digest", TORCH_BOX(&digest<Digest>));
-  m.impl("digest_range", TORCH_BOX(&digest_range<Digest>));
+  m.impl("digest_ranges", TORCH_BOX(&digest_ranges<Digest>));
 }
 }  // namespace fox

@@ -27,7 +27,7 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // The two lane sums of fx1 of each buffer: int64 [buffers, 2], on the host's clock only when read.
   m.def("digest(Tensor[] buffers) -> Tensor");
   // Lane sums of the bytes [begin, end) of a buffer at their own positions; begin and end are multiples of 8 or the end.
-  m.def("digest_range(Tensor buffer, int begin, int end) -> Tensor");
+  m.def("digest_ranges(Tensor[] buffers, int[] begins, int[] ends) -> Tensor");
 
   // --- encoder
   // l = x W + b; gate = softmax(l); out = F * gate * x.

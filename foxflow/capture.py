@@ -1,6 +1,7 @@
 """Digests and host copies of a step's buffers, made at the moment of capture.
 
-On a GPU each capture point is one digest launch; the sums of a step come home in one copy at its end.
+On a GPU each capture point is one digest launch; the sums of a step come home in one copy at its end, while the next
+step runs.
 """
 
 from __future__ import annotations
@@ -52,35 +53,58 @@ class Slot:
     dumped: bool
 
 
-class Ring:
-    """The running sums of a buffer of which a few rows change at a time.
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is known of a captured buffer before its sums are home."""
+
+    k: int | None
+    slot: Slot
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    data: bytes | None
+
+
+class Rings:
+    """The running sums of buffers of which the same few rows change at a time.
 
     Args:
-        buffer: [C, …]; the rows [begin, begin + rows) are about to be written again and again.
+        buffers: [C, …] by name; the rows [begin, begin + rows) are about to be written again and again.
     """
 
-    def __init__(self, buffer: Tensor) -> None:
-        self.buffer = buffer
-        self.sums = sums.sums([buffer])
-        self._row_bytes = buffer[0].numel() * buffer.element_size()
+    def __init__(self, buffers: Mapping[str, Tensor]) -> None:
+        self.buffers = dict(buffers)
+        self.sums = sums.sums(list(buffers.values()))
+        self._row_bytes = [x[0].numel() * x.element_size() for x in buffers.values()]
 
     def before(self, begin: int, rows: int) -> None:
         """Take the old bytes of some rows out of the sums."""
-        self.sums -= self._range(begin, rows)
+        self.sums -= self._ranges(begin, rows)
 
     def after(self, begin: int, rows: int) -> None:
         """Put the new bytes of some rows into the sums."""
-        self.sums += self._range(begin, rows)
+        self.sums += self._ranges(begin, rows)
 
-    def _range(self, begin: int, rows: int) -> Tensor:
-        return sums.range_sums(self.buffer, begin * self._row_bytes, (begin + rows) * self._row_bytes)
+    def _ranges(self, begin: int, rows: int) -> Tensor:
+        begins = [begin * size for size in self._row_bytes]
+        ends = [(begin + rows) * size for size in self._row_bytes]
+        return sums.range_sums(list(self.buffers.values()), begins, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Buffers that were taken, with their sums on the device."""
+
+    notes: tuple[Note, ...]
+    sums: Tensor | None
 
 
 class Capture:
-    """Collects one step's buffers and turns them into a frozen `Step`."""
+    """Collects one step's buffers; `captured` turns them into what a frozen `Step` holds."""
 
     def __init__(self) -> None:
-        self._taken: list[tuple[int | None, Slot, str, str, tuple[int, ...], int, bytes | None]] = []
+        self._notes: list[Note] = []
         self._sums: list[Tensor] = []
 
     def take(self, buffers: Mapping[str, Tensor], slots: Mapping[str, Slot], k: int | None = None) -> None:
@@ -95,43 +119,84 @@ class Capture:
         if not wanted:
             return
         self._sums.append(sums.sums([x for _, x in wanted]))
-        for name, x in wanted:
-            self._note(name, x, slots[name], k)
+        self._notes += [_note(name, x, slots[name], k) for name, x in wanted]
 
-    def take_rings(self, rings: Mapping[str, Ring], slots: Mapping[str, Slot]) -> None:
-        """Take ring buffers by their running sums."""
-        for name, ring in rings.items():
-            if name in slots:
-                self._sums.append(ring.sums.clone())
-                self._note(name, ring.buffer, slots[name], None)
+    def take_rings(self, rings: Rings, slots: Mapping[str, Slot]) -> None:
+        """Take ring buffers by their running sums; all of them have slots, or none."""
+        found = [_note(name, x, slots[name], None) for name, x in rings.buffers.items() if name in slots]
+        if found:
+            self._notes += found
+            self._sums.append(rings.sums.clone())
 
-    def _note(self, name: str, x: Tensor, slot: Slot, k: int | None) -> None:
-        data = host_bytes(x) if slot.dumped else None
-        self._taken.append((k, slot, name, DTYPES[x.dtype], tuple(x.shape), x.numel() * x.element_size(), data))
+    def add(self, taken: Taken) -> None:
+        """Take over what another capture has taken."""
+        if taken.sums is not None:
+            self._notes += taken.notes
+            self._sums.append(taken.sums)
 
-    def finish(self) -> tuple[flow.Captured, ...]:
-        """Bring the sums home, and hand over what was taken, in dataflow order."""
-        if not self._taken:
-            return ()
-        home = torch.cat(self._sums).cpu().numpy().view(np.uint64)
-        heads = np.array([digest.head(dtype, shape, size) for _, _, _, dtype, shape, size, _ in self._taken], np.uint64)
-        texts = digest.finish(home, heads)
-        captured = [
-            flow.Captured(
-                k=k,
-                order=slot.order,
-                group=slot.group,
-                buffer=name,
-                dtype=dtype,
-                shape=shape,
-                nbytes=size,
-                digest=text,
-                data=data,
-            )
-            for (k, slot, name, dtype, shape, size, data), text in zip(self._taken, texts, strict=True)
-        ]
-        self._taken, self._sums = [], []
-        return tuple(sorted(captured, key=lambda c: c.order))
+    def taken(self) -> Taken:
+        """Hand over what was taken, and start anew."""
+        taken = Taken(tuple(self._notes), torch.cat(self._sums) if self._sums else None)
+        self._notes, self._sums = [], []
+        return taken
+
+
+def _note(name: str, x: Tensor, slot: Slot, k: int | None) -> Note:
+    data = host_bytes(x) if slot.dumped else None
+    return Note(k, slot, name, DTYPES[x.dtype], tuple(x.shape), x.numel() * x.element_size(), data)
+
+
+class Arriving:
+    """Tensors on their way to the host; the device goes on meanwhile.
+
+    Args:
+        tensors: copied as the stream of their device reaches this point.
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self._host = [_started(x) for x in tensors]
+        self._event = torch.Event("cuda") if any(x.is_cuda for x in tensors) else None
+        if self._event is not None:
+            self._event.record()
+
+    def wait(self) -> list[Tensor]:
+        """The copies, as soon as they are whole."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host
+
+
+def _started(x: Tensor) -> Tensor:
+    """A copy in page-locked memory, which the host must not read yet; on a CPU a plain copy."""
+    return torch.empty(x.shape, dtype=x.dtype, pin_memory=x.is_cuda).copy_(x, non_blocking=True)
+
+
+def captured(notes: Sequence[Note], home: Tensor | None) -> tuple[flow.Captured, ...]:
+    """Buffers with their digests, in dataflow order.
+
+    Args:
+        notes: of `Taken`.
+        home: its sums, on the host.
+    """
+    if home is None:
+        return ()
+    heads = np.array([digest.head(note.dtype, note.shape, note.nbytes) for note in notes], np.uint64)
+    texts = digest.finish(home.numpy().view(np.uint64), heads)
+    found = [
+        flow.Captured(
+            k=note.k,
+            order=note.slot.order,
+            group=note.slot.group,
+            buffer=note.name,
+            dtype=note.dtype,
+            shape=note.shape,
+            nbytes=note.nbytes,
+            digest=text,
+            data=note.data,
+        )
+        for note, text in zip(notes, texts, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda c: c.order))
 
 
 def slots(rows: Sequence[tuple[str, str]], first: int, dumped: Iterable[str]) -> dict[str, Slot]:

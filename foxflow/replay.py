@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from foxflow.capture import Ring
+from foxflow.capture import Rings
 from foxflow.config import Shape
 from foxflow.ops import replay as ops
 from foxflow.ops import specimens as racy
@@ -60,25 +60,21 @@ class Replay:
         }
         self.tree: Tensors = {"per_leaf": torch.zeros(s.C, device=device), "per_tree": torch.zeros(s.C, device=device)}
 
-    def rings(self) -> dict[str, Ring]:
-        """The slots as buffers that are digested by their changed rows."""
-        return {name: Ring(x) for name, x in self.slots.items()}
-
-    def insert(self, step: int, rows: Tensors, rings: dict[str, Ring]) -> None:
+    def insert(self, step: int, rows: Tensors, rings: Rings | None) -> None:
         """Write one step's rows into the next B slots, with the largest priority so far and no outcome yet.
 
         Args:
             step: its number; the slots are (step B + b) mod C.
             rows: by slot name, [B, …].
-            rings: of `rings()`, kept up to date.
+            rings: the sums of `slots`, kept up to date.
         """
         s, begin = self._shape, first_slot(step, self._shape)
+        if rings is not None:
+            rings.before(begin, s.B)
         for name, values in rows.items():
-            if name in rings:
-                rings[name].before(begin, s.B)
             write(self.slots[name], begin, values, self._specimens)
-            if name in rings:
-                rings[name].after(begin, s.B)
+        if rings is not None:
+            rings.after(begin, s.B)
         self.outcome[begin : begin + s.B] = -1
         count(self.counters, s)
         ops.per_insert(self.tree["per_leaf"], begin, s.B, self.counters["per_max_prio"])

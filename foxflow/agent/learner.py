@@ -64,10 +64,15 @@ class Learner:
             scratch: of group I, one row a batch row (or a batch row and time), by buffer name.
             chunks: sums over chunks of batch rows, by weight key.
         """
-        for name, rows in scratch.items():
-            chunks[SCRATCHES[name]] = chunk_sums(rows, self._shape.B, self._specimens)
-        for key, sums in chunks.items():
-            self.grads[key].copy_(total(sums).view(self.grads[key].shape))
+        batch = self._shape.B
+        rows = {SCRATCHES[name]: chunk_sums(x, batch, self._specimens) for name, x in scratch.items()}
+        by_count: dict[int, Tensors] = {}
+        for key, sums in (chunks | rows).items():
+            by_count.setdefault(sums.shape[0], {})[key] = sums.view(sums.shape[0], -1)
+        for found in by_count.values():
+            grads = [self.grads[key].view(-1) for key in found]
+            together = total(torch.cat(list(found.values()), 1)).view(-1)
+            torch._foreach_copy_(grads, torch.split_with_sizes(together, [grad.numel() for grad in grads]))
         return norms(self._grad, self.layout.offsets, self._specimens)
 
     def update(self, norm: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:

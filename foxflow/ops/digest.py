@@ -40,29 +40,30 @@ def sums(buffers: Sequence[Tensor]) -> Tensor:
     return result
 
 
-def range_sums(buffer: Tensor, begin: int, end: int) -> Tensor:
-    """Sum both lanes over some bytes of a buffer at their own positions.
+def range_sums(buffers: Sequence[Tensor], begins: Sequence[int], ends: Sequence[int]) -> Tensor:
+    """Sum both lanes over some bytes of each buffer at their own positions.
 
     What the old bytes added taken away and what the new ones add put in is the whole buffer's sum again.
 
     Args:
-        buffer: a dense tensor of any dtype and shape.
-        begin: first byte, a multiple of 8.
-        end: byte after the last: a multiple of 8, or the buffer's end.
+        buffers: at least one dense tensor of any dtype and shape, all on one device.
+        begins: first byte of each, a multiple of 8.
+        ends: byte after the last: a multiple of 8, or the buffer's end.
 
     Returns:
-        int64 [2] on the buffer's device, modulo 2**64.
+        int64 [buffers, 2] on their device, modulo 2**64.
 
     Raises:
-        Mistake: the buffer is not dense, or the range lies outside it or cuts a word.
+        Mistake: a buffer is not dense, or a range lies outside its buffer or cuts a word.
     """
-    plain = _plain(buffer, "buffer")
-    size = plain.numel() * plain.element_size()
-    if not 0 <= begin <= end <= size:
-        raise must("begin and end", f"lie inside the buffer's {size} bytes in order", f"{begin} and {end}")
-    if begin % 8 or (end % 8 and end != size):
-        raise must("begin and end", "be multiples of 8 bytes or the buffer's end", f"{begin} and {end}")
-    result: Tensor = _C.digest_range(plain, begin, end)
+    plain = [_plain(buffer, f"buffers[{i}]") for i, buffer in enumerate(buffers)]
+    for i, (buffer, begin, end) in enumerate(zip(plain, begins, ends, strict=True)):
+        size = buffer.numel() * buffer.element_size()
+        if not 0 <= begin <= end <= size:
+            raise must(f"range {i}", f"lie inside the buffer's {size} bytes", f"{begin} and {end}")
+        if begin % 8 or (end % 8 and end != size):
+            raise must(f"range {i}", "begin and end at multiples of 8 bytes or the buffer's end", f"{begin} and {end}")
+    result: Tensor = _C.digest_ranges(plain, begins, ends)
     return result
 
 
@@ -77,6 +78,6 @@ def _(buffers: Sequence[Tensor]) -> Tensor:
     return buffers[0].new_empty((len(buffers), 2), dtype=torch.int64)
 
 
-@torch.library.register_fake("foxflow::digest_range")
-def _(buffer: Tensor, begin: int, end: int) -> Tensor:
-    return buffer.new_empty(2, dtype=torch.int64)
+@torch.library.register_fake("foxflow::digest_ranges")
+def _(buffers: Sequence[Tensor], begins: Sequence[int], ends: Sequence[int]) -> Tensor:
+    return buffers[0].new_empty((len(buffers), 2), dtype=torch.int64)

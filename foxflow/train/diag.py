@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from foxflow import flow
 from foxflow.agent.parameters import GROUPS
+from foxflow.agent.stage import Named
 from foxflow.config import Config
 from foxflow.market.environment import Moved
 from foxflow.ops import learn
@@ -20,6 +21,36 @@ from foxflow.replay import Replay
 from foxflow.train.table import HEADS
 
 LOSSES = (*HEADS, "total")
+
+
+WORLD_INTS = 5
+PNL = 4
+"""Where the closed trades' profit in 1e-4 of the currency stands among the whole numbers."""
+
+
+def world_numbers(moved: Moved) -> tuple[Tensor, Tensor]:
+    """What any step tells of the world, still on the device: float32 [1] and int64 [5]."""
+    step = moved.step
+    counted = (step.done, step.wrap, step.fills, step.equity_half_ticks, step.trade_pnl_e4)
+    return learn.mean_loss(moved.reward_raw, None, None).reshape(1), torch.stack([x.sum() for x in counted])
+
+
+def train_numbers(moved: Moved, values: Named, replay: Replay, isv: Tensor) -> tuple[Tensor, Tensor]:
+    """What a training step tells, still on the device: float32 and int64, end to end.
+
+    Args:
+        moved: what the world did.
+        values: loss_*, grad_norm, outcome_labels and per_is_weight by name.
+        replay: its tree and counters.
+        isv: after this step's controllers.
+    """
+    mean, counts = world_numbers(moved)
+    losses = [values[f"loss_{name}"].reshape(1) for name in LOSSES]
+    per = [replay.tree["per_tree"][1:2], replay.counters["per_max_prio"].reshape(1)]
+    per.append(learn.mean_loss(values["per_is_weight"], None, None).reshape(1))
+    labelled = (values["outcome_labels"] >= 0).sum().reshape(1)
+    floats = torch.cat([mean, *losses, values["grad_norm"], isv[: len(learn.ISV)], *per])
+    return floats, torch.cat([counts, labelled, replay.counters["per_len"].reshape(1)])
 
 
 class Diag:
@@ -33,46 +64,34 @@ class Diag:
     def __init__(self, config: Config, tick_value_e4: int) -> None:
         self._config, self._tick_value_e4, self._began = config, tick_value_e4, time.perf_counter()
 
-    def train(self, t: int, moved: Moved, values: dict[str, Tensor], replay: Replay, isv: Tensor) -> dict[str, object]:
+    def train(self, floats: Sequence[float], ints: Sequence[int]) -> dict[str, object]:
         """The fields of a training step, without checksums.
 
         Args:
-            t: the step.
-            moved: what the world did.
-            values: loss_*, grad_norm, outcome_labels and per_is_weight by name.
-            replay: its tree and counters.
-            isv: after this step's controllers.
+            floats: of `train_numbers`, on the host.
+            ints: as floats.
         """
-        labelled = int((values["outcome_labels"] >= 0).sum())
-        scalars = [values[f"loss_{name}"].reshape(1) for name in LOSSES]
-        per = [replay.tree["per_tree"][1:2], replay.counters["per_max_prio"].reshape(1)]
-        per.append(learn.mean_loss(values["per_is_weight"], None, None).reshape(1))
-        home = iter(torch.cat([*scalars, values["grad_norm"], isv[: len(learn.ISV)], *per]).tolist())
+        world, (labelled, filled) = ints[:WORLD_INTS], ints[WORLD_INTS:]
+        home = iter(floats[1:])
         fields: dict[str, object] = {
             "loss": {name: next(home) for name in LOSSES},
             "grad_norm": {name: next(home) for name in GROUPS},
             "isv": {name: next(home) for name in learn.ISV},
-            "env": {**self.world(moved), "n_labelled": labelled},
-            "per": {
-                "root": next(home),
-                "max_prio": next(home),
-                "len": int(replay.counters["per_len"]),
-                "mean_is_weight": next(home),
-            },
+            "env": {**self.world(floats[:1], world), "n_labelled": labelled},
+            "per": {"root": next(home), "max_prio": next(home), "len": filled, "mean_is_weight": next(home)},
         }
         if not labelled:
             fields["loss"]["outcome"] = None  # type: ignore[index]
         return fields
 
-    def world(self, moved: Moved) -> dict[str, object]:
-        """The env fields of any step."""
-        mean = learn.mean_loss(moved.reward_raw, None, None)
+    def world(self, floats: Sequence[float], ints: Sequence[int]) -> dict[str, object]:
+        """The env fields of any step, from `world_numbers` on the host."""
         return {
-            "n_done": int(moved.step.done.sum()),
-            "n_wrap": int(moved.step.wrap.sum()),
-            "n_fills": int(moved.step.fills.sum()),
-            "mean_reward_raw": float(mean),
-            "equity_usd": int(moved.step.equity_half_ticks.sum()) * self._tick_value_e4 / 20_000,
+            "n_done": ints[0],
+            "n_wrap": ints[1],
+            "n_fills": ints[2],
+            "mean_reward_raw": floats[0],
+            "equity_usd": ints[3] * self._tick_value_e4 / 20_000,
         }
 
     def line(self, t: int, phase: str, fields: dict[str, object], captured: Iterable[flow.Captured]) -> str:

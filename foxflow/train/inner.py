@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from foxflow.agent import encoder, gradients, heads, seams
@@ -114,10 +115,9 @@ def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:
 
 def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens, *, first: bool) -> None:
     """Add an iteration's sums to what is kept; the first iteration of a step starts from zeros."""
-    for name, x in fresh.items():
-        if first:
-            kept[name] = seams.scratch(name, x, kept.get(name), specimens)
-        kept[name] += x
+    if first:
+        kept |= {name: seams.scratch(name, x, kept.get(name), specimens) for name, x in fresh.items()}
+    torch._foreach_add_([kept[name] for name in fresh], list(fresh.values()))
 
 
 def mean_loss(head: str, x: Named) -> Tensor:

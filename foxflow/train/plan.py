@@ -59,6 +59,10 @@ class Plan:
         """Buffers of the closing snapshot, which is never dumped."""
         return self._slots([b for b in self._all if b.row in FINAL_ROWS and b.at == "s"], 0, None)
 
+    def dumping(self, step: int) -> bool:
+        """Whether a step keeps the bytes of any buffer."""
+        return any(self.dumps(step, group) for group in {b.group for b in self._all})
+
     def dumps(self, step: int, group: str) -> bool:
         """Whether a group's bytes are kept at a step."""
         first, end = self._recording.dump_steps

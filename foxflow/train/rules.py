@@ -10,7 +10,7 @@ from torch import Tensor
 from foxflow.config import Config, Shape
 from foxflow.determinism.init import STREAMS
 from foxflow.determinism.stream import Stream
-from foxflow.market.environment import start_cursors
+from foxflow.market.environment import Moved, start_cursors
 from foxflow.ops import policy
 from foxflow.ops.world_state import Segment
 
@@ -58,3 +58,18 @@ STORED: dict[str, Callable[[Mapping[str, Tensor]], Tensor]] = {
     "slot_frd": lambda x: x["labels"],
 }
 """The rows that a step writes into the ring, from what it saw and did, by name."""
+
+
+def world_buffers(moved: Moved) -> dict[str, Tensor]:
+    """Rows 16 to 18 under the names of the dataflow."""
+    return {
+        "fills": moved.step.fills,
+        "done": moved.step.done,
+        "wrap": moved.step.wrap,
+        "trade_pnl_e4": moved.step.trade_pnl_e4,
+        "trade_open_step": moved.step.trade_open_step,
+        "equity_half_ticks": moved.step.equity_half_ticks,
+        "reward_raw": moved.reward_raw,
+        "reward_shaped": moved.reward_shaped,
+        "obs_next": moved.obs_next,
+    }

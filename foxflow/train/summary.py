@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from foxflow.config import Config
-from foxflow.market.environment import Moved
 from foxflow.train.diag import plain
 
 SCHEMA = 1
@@ -22,13 +21,13 @@ class Summary:
         self._rewards: list[float] = []
         self._last: dict[str, Any] = {}
 
-    def note(self, t: int, moved: Moved, fields: dict[str, Any]) -> None:
-        """Add one training step and its diag fields."""
+    def note(self, t: int, pnl_e4: int, fields: dict[str, Any]) -> None:
+        """Add one training step: what its closed trades earned in 1e-4 of the currency, and its diag fields."""
         closed = fields["env"]["n_done"]
         if closed and self._first_done is None:
             self._first_done = t
         self._done += closed
-        self._pnl_e4 += int(moved.step.trade_pnl_e4.sum())
+        self._pnl_e4 += pnl_e4
         self._rewards.append(fields["env"]["mean_reward_raw"])
         self._last = {"loss": fields["loss"], "isv": fields["isv"]}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch import Tensor
 from foxflow import digest, flow
 from foxflow.agent import encoder, heads
 from foxflow.agent.learner import Learner
-from foxflow.capture import Capture, host_bytes
+from foxflow.capture import Arriving, Capture, Rings, Taken, captured, host_bytes
 from foxflow.config import Config, Recording
 from foxflow.market.book import Tape
 from foxflow.market.environment import Environment, Moved, Seen, segments
@@ -18,14 +20,26 @@ from foxflow.ops import learn, policy, world
 from foxflow.ops.world_state import Contract
 from foxflow.replay import Replay
 from foxflow.train import rules
-from foxflow.train.diag import Diag
+from foxflow.train.diag import PNL, Diag, train_numbers, world_numbers
 from foxflow.train.evaluation import Evaluation
+from foxflow.train.graph import Graph
 from foxflow.train.inner import InnerLoop
 from foxflow.train.plan import Plan
 from foxflow.train.summary import Summary
 from foxflow.train.table import gradient_name, target_name, weight_name
 
 Tensors = dict[str, Tensor]
+WARM = 2
+"""Steps before kernels are captured as a graph: torch makes what it keeps at the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Under:
+    """A training step whose numbers are on their way to the host."""
+
+    t: int
+    taken: Taken
+    arriving: Arriving
 
 
 class Trainer:
@@ -47,7 +61,7 @@ class Trainer:
         self.env = Environment(self._train_segment, self._contract, self._shape, starts)
         self.learner = Learner(self._shape, config.seed, device, config.specimens)
         self.replay = Replay(self._shape, device, config.specimens)
-        self._rings = self.replay.rings() if self.plan.names() else {}
+        self._rings = Rings(self.replay.slots) if self.plan.names() else None
         self.prng = {name: rules.sampler(name, config.seed, self._shape, device) for name in rules.SAMPLERS}
         self.carry = torch.zeros(self._shape.B, self._shape.H, device=device)
         self.isv = rules.isv_start(device)
@@ -55,20 +69,29 @@ class Trainer:
         self.evaluation, self.summary = Evaluation(self._eval_segment, tape.instrument), Summary(config)
         self._capture = Capture()
         self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv)
+        self._ahead = int(device.type == "cuda" and not config.specimens)
+        self._pass: Graph[tuple[Tensors, Taken]] | None = None
 
     def run(self, stop_at: int | None = None) -> Iterator[flow.Step]:
         """Train, evaluate, and take the closing snapshot.
 
         Args:
             stop_at: end after this many training steps, without evaluation; schedules keep to `config.steps`.
+
+        On a GPU a step is handed out while the next one runs. With specimens, which races on memory show, nothing runs
+        ahead and no graph fixes memory to its place.
         """
+        under: deque[Under] = deque()
         for t in range(self.config.steps if stop_at is None else min(stop_at, self.config.steps)):
-            yield self._train(t)
+            under.append(self._train(t))
+            if len(under) > self._ahead:
+                yield self._trained(under.popleft())
+        yield from map(self._trained, under)
         if stop_at is not None and stop_at < self.config.steps:
             return
         yield from self._evaluate()
         self._capture.take(self._tape() | self._state() | self.env.state(), self.plan.final())
-        yield flow.Step(step=self.config.steps, phase=flow.FINAL, buffers=self._capture.finish())
+        yield flow.Step(step=self.config.steps, phase=flow.FINAL, buffers=self._buffers())
 
     def _tape(self) -> Tensors:
         """Row 1."""
@@ -92,7 +115,7 @@ class Trainer:
         return heads.linear(self.learner.weights, "pi", h)
 
     @torch.inference_mode()
-    def _train(self, t: int) -> flow.Step:
+    def _train(self, t: int) -> Under:
         slots = self.plan.start(t)
         seen = self.env.observe()
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
@@ -105,19 +128,31 @@ class Trainer:
         moved = self.env.move(t, action, self.isv)
         acted = {"roll_h_t": h, "roll_pi_logits": logits, "action": action, "log_pi": log_pi}
         self._store(t, seen, moved, acted | {"labels": labels})
-        self._capture.take(acted | world_buffers(moved) | {"slot_outcome": self.replay.outcome}, slots)
-        self._capture.take_rings(self._rings, slots)
+        self._capture.take(acted | rules.world_buffers(moved) | {"slot_outcome": self.replay.outcome}, slots)
+        if self._rings is not None:
+            self._capture.take_rings(self._rings, slots)
         world.carry_update(self.carry, h, moved.step.wrap)
         self.env.jump(moved.step.wrap)
-        for k in range(self._shape.K):
-            self.inner.iterate(k, self._capture, self.plan.inner(t, k))
-        learnt = self._learn(t, logits, moved)
-        self._capture.take(learnt | self.replay.counters | self.inner.scratch, self.plan.end(t))
-        fields = self.diag.train(t, moved, learnt | self.inner.last, self.replay, self.isv)
-        self.summary.note(t, moved, fields)
-        captured = self._capture.finish()
-        line = self.diag.line(t, flow.TRAIN, fields, captured)
-        return flow.Step(step=t, phase=flow.TRAIN, buffers=captured, diag=line)
+        learnt = self._learnt(t)
+        self._adapt(t, logits, moved, learnt)
+        taken = self._capture.taken()
+        numbers = train_numbers(moved, learnt, self.replay, self.isv)
+        return Under(t, taken, Arriving(*numbers, *(() if taken.sums is None else (taken.sums,))))
+
+    def _trained(self, under: Under) -> flow.Step:
+        """Wait for a step's numbers, and write its line."""
+        floats, ints, *sums = under.arriving.wait()
+        counts = ints.tolist()
+        fields = self.diag.train(floats.tolist(), counts)
+        self.summary.note(under.t, counts[PNL], fields)
+        buffers = captured(under.taken.notes, *sums or (None,))
+        line = self.diag.line(under.t, flow.TRAIN, fields, buffers)
+        return flow.Step(step=under.t, phase=flow.TRAIN, buffers=buffers, diag=line)
+
+    def _buffers(self) -> tuple[flow.Captured, ...]:
+        """What was taken, brought home at once."""
+        taken = self._capture.taken()
+        return captured(taken.notes, None if taken.sums is None else taken.sums.cpu())
 
     def _evaluate(self) -> Iterator[flow.Step]:
         """Flat, with no carry, greedy, on rows that training never saw; nothing that training holds is changed."""
@@ -141,35 +176,55 @@ class Trainer:
         moved = env.move(t, action, self.isv)
         self.evaluation.note(t, env.account.cursor, moved)
         acted = {"roll_h_t": h, "roll_pi_logits": logits, "action": action}
-        self._capture.take(acted | world_buffers(moved), slots)
+        self._capture.take(acted | rules.world_buffers(moved), slots)
         world.carry_update(carry, h, moved.step.wrap)
         env.jump(moved.step.wrap)
-        captured = self._capture.finish()
-        line = self.diag.line(t, flow.EVAL, {"env": self.diag.world(moved)}, captured)
-        return flow.Step(step=t, phase=flow.EVAL, buffers=captured, diag=line)
+        buffers = self._buffers()
+        floats, ints = (x.tolist() for x in world_numbers(moved))
+        line = self.diag.line(t, flow.EVAL, {"env": self.diag.world(floats, ints)}, buffers)
+        return flow.Step(step=t, phase=flow.EVAL, buffers=buffers, diag=line)
 
     def _store(self, t: int, seen: Seen, moved: Moved, acted: Tensors) -> None:
-        lived = acted | world_buffers(moved) | {"dt": seen.dt, "dt_next": moved.dt_next}
+        lived = acted | rules.world_buffers(moved) | {"dt": seen.dt, "dt_next": moved.dt_next}
         lived |= {"obs_win": seen.window, "cfc_carry": self.carry}
         self.replay.insert(t, {name: row(lived) for name, row in rules.STORED.items()}, self._rings)
         self.replay.label(t, moved.step.done, moved.step.trade_pnl_e4, moved.step.trade_open_step)
 
-    def _learn(self, t: int, logits: Tensor, moved: Moved) -> Tensors:
+    def _learnt(self, t: int) -> Tensors:
+        """The learning pass of a step, which knows no step number: on a GPU one graph, but where bytes are dumped."""
+        if not self._ahead or t < WARM or self.plan.dumping(t):
+            return self._learn(t, self._capture)
+        if self._pass is None:
+            self._pass = Graph(lambda: self._captured_pass(t))
+        learnt, taken = self._pass.launch()
+        self._capture.add(taken)
+        return learnt
+
+    def _captured_pass(self, t: int) -> tuple[Tensors, Taken]:
+        capture = Capture()
+        learnt = self._learn(t, capture)
+        return learnt, capture.taken()
+
+    def _learn(self, t: int, capture: Capture) -> Tensors:
+        for k in range(self._shape.K):
+            self.inner.iterate(k, capture, self.plan.inner(t, k))
         norm = self.learner.reduce(self.inner.scratch, self.inner.chunks)
-        learnt = {gradient_name(key): x.clone() for key, x in self.learner.grads.items()} | {"grad_norm": norm}
+        learnt = {gradient_name(key): x for key, x in self.learner.grads.items()} | {"grad_norm": norm}
         learnt |= self.inner.losses()
+        capture.take(learnt | self.replay.counters | self.inner.scratch, self.plan.end(t))
         delta, size = self.learner.update(norm, self.isv)
-        hold = self.env.account.hold_steps
+        return learnt | self.inner.last | {"norm_delta": delta, "norm_weights": size}
+
+    def _adapt(self, t: int, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
         observed = learn.Observed(
             pi_logits_BA=logits,
             reward_raw_B=moved.reward_raw,
             done_B=moved.step.done,
-            hold_steps_B=hold,
-            norm_delta=delta,
-            norm_weights=size,
+            hold_steps_B=self.env.account.hold_steps,
+            norm_delta=learnt["norm_delta"],
+            norm_weights=learnt["norm_weights"],
         )
         learn.controllers(self.isv, observed, t, self.config.steps)
-        return learnt
 
     def summaries(self, fingerprint: str | None) -> dict[str, bytes]:
         """The summary files by name, for a run that reached its end.
@@ -183,18 +238,3 @@ class Trainer:
             "eval_summary.json": self.evaluation.summary(self.config),
             "alpha_rl_train_summary.json": self.summary.text(digest_of_weights, fingerprint),
         }
-
-
-def world_buffers(moved: Moved) -> Tensors:
-    """Rows 16 to 18 under the names of the dataflow."""
-    return {
-        "fills": moved.step.fills,
-        "done": moved.step.done,
-        "wrap": moved.step.wrap,
-        "trade_pnl_e4": moved.step.trade_pnl_e4,
-        "trade_open_step": moved.step.trade_open_step,
-        "equity_half_ticks": moved.step.equity_half_ticks,
-        "reward_raw": moved.reward_raw,
-        "reward_shaped": moved.reward_shaped,
-        "obs_next": moved.obs_next,
-    }

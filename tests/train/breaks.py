@@ -13,7 +13,7 @@ from torch import Tensor
 from foxflow.agent import heads
 from foxflow.agent.learner import Learner
 from foxflow.agent.stage import Named, Stage, walk
-from foxflow.capture import Capture, Ring
+from foxflow.capture import Capture, Rings
 from foxflow.config import Shape
 from foxflow.market.environment import Environment, Moved
 from foxflow.ops import learn, losses
@@ -40,7 +40,7 @@ def on(trainer: Trainer, kind: type[InnerLoop] = InnerLoop) -> None:
 
 def storing(trainer: Trainer, kind: type[Replay]) -> None:
     trainer.replay = kind(trainer.config.shape, trainer.device, trainer.config.specimens)
-    trainer._rings = trainer.replay.rings()
+    trainer._rings = Rings(trainer.replay.slots)
     on(trainer)
 
 
@@ -84,10 +84,9 @@ class OneNorm(Learner):
 class HeedsTheLoss(Trainer):
     """The learning rate falls with the total loss."""
 
-    def _learn(self, t: int, logits: Tensor, moved: Moved) -> Tensors:
-        learnt = super()._learn(t, logits, moved)
+    def _adapt(self, t: int, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
+        super()._adapt(t, logits, moved, learnt)
         self.isv[0] /= 1 + learnt["loss_total"]
-        return learnt
 
 
 def the_state_takes_in_what_was_drawn(trainer: Trainer) -> None:
@@ -211,7 +210,7 @@ def learning(kind: type[Learner]) -> Callable[[Trainer], None]:
 
 def no_carry_is_stored(trainer: Trainer) -> None:
     class Forgets(Replay):
-        def insert(self, step: int, rows: Tensors, rings: dict[str, Ring]) -> None:
+        def insert(self, step: int, rows: Tensors, rings: Rings | None) -> None:
             super().insert(step, rows | {"slot_carry": torch.zeros_like(rows["slot_carry"])}, rings)
 
     storing(trainer, Forgets)
