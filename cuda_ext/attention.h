@@ -57,6 +57,7 @@ template <class T, int Group> struct AttentionScoreBwd {
   T* grad;
   int64_t count, steps;
   T root;
+  FOX_HD T result(T alpha, T grad, T mean) const { return alpha * (grad - mean) / root; }
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
   template <int G> FOX_HD void rows(int64_t first) const {
     T mean[G];
@@ -64,7 +65,7 @@ template <class T, int Group> struct AttentionScoreBwd {
     dot_rows_of<G>(alpha + begin, grad + begin, steps, steps, mean);
     for (int r = 0; r < G; ++r)
       for (int64_t e = begin + r * steps; e < begin + (r + 1) * steps; ++e)
-        grad[e] = alpha[e] * (grad[e] - mean[r]) / root;
+        grad[e] = result(alpha[e], grad[e], mean[r]);
   }
 };
 

@@ -1,9 +1,10 @@
-// The encoder on the GPU: one thread a column, or a row where its sum is one chain.
+// The encoder on the GPU: the schedules of the files it includes, else one thread a column or row.
 #include "attention.h"
 #include "cfc.h"
+#include "encoder_tiles.cuh"
 #include "launch.cuh"
 #include "layer_norm.h"
-#include "mamba_bwd.h"
+#include "mamba_bwd.cuh"
 #include "vsn.h"
 #include <torch/csrc/stable/library.h>
 

@@ -25,21 +25,47 @@ inline void check_launch(const char* kernel) {
   FOX_CHECK(error == cudaSuccess, kernel, " could not be launched: ", cudaGetErrorString(error));
 }
 
+struct Launch {
+  dim3 grid;
+  unsigned threads;
+  size_t shared_bytes = 0;
+};
+
+// Launches on the device and current stream of `like`.
+template <class... P, class... A>
+void launch(const char* name, void (*kernel)(P...), const Launch& at, const Tensor& like, const A&... arguments) {
+  torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
+  kernel<<<at.grid, at.threads, at.shared_bytes, current_stream(like.get_device_index())>>>(arguments...);
+  check_launch(name);
+}
+
+inline unsigned blocks_of(int64_t n, int64_t per_block) {
+  int64_t blocks = (n + per_block - 1) / per_block;
+  FOX_CHECK(blocks <= INT32_MAX, "too many rows for one launch: ", n);
+  return static_cast<unsigned>(blocks);
+}
+
+inline int64_t processors_of(const Tensor& like) {
+  int count = 0;
+  cudaError_t error = cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, like.get_device_index());
+  FOX_CHECK(error == cudaSuccess, "the GPU does not say how many multiprocessors it has: ", cudaGetErrorString(error));
+  return count;
+}
+
 template <class Row> __global__ void rows_kernel(int64_t n, Row row) {
   int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
   if (i < n) row(i);
 }
 
 struct Cuda {
-  // Calls row(i) for i in [0, n), one thread a row, on the device and current stream of `like`.
+  // Calls row(i) for i in [0, n), one thread a row, or takes the schedule that a `staged(like, row)` holds for such
+  // rows: the same sums in the same order, through shared memory. It returns false where it has none for their sizes.
   template <class Row> static void rows(const Tensor& like, int64_t n, int64_t, Row row) {
     if (n == 0) return;
-    torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
-    constexpr int threads = 64;
-    int64_t blocks = (n + threads - 1) / threads;
-    FOX_CHECK(blocks <= INT32_MAX, "too many rows for one launch: ", n);
-    rows_kernel<<<static_cast<unsigned>(blocks), threads, 0, current_stream(like.get_device_index())>>>(n, row);
-    check_launch("rows_kernel");
+    if constexpr (requires { staged(like, row); })
+      if (staged(like, row)) return;
+    constexpr unsigned threads = 64;
+    launch("rows_kernel", rows_kernel<Row>, {blocks_of(n, threads), threads}, like, n, row);
   }
 };
 }  // namespace fox

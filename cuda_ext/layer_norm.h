@@ -11,6 +11,10 @@ template <class T, int Group> struct LayerNormFwd {
   T *out, *norm, *rstd;
   int64_t count, hidden;
 
+  FOX_HD T scale_of(T square) const { return T(1) / px::sqrt(square / static_cast<T>(hidden) + T(1e-5)); }
+  FOX_HD static T normal(T centred, T scale) { return px::one_nan(centred * scale); }
+  FOX_HD T result(T n, int64_t j) const { return px::one_nan(gain[j] * n + bias[j]); }
+
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
 
   template <int G> FOX_HD void rows(int64_t first) const {
@@ -25,12 +29,12 @@ template <class T, int Group> struct LayerNormFwd {
     }
     dot_rows_of<G>(s, s, hidden, hidden, square);
     for (int r = 0; r < G; ++r) {
-      T scale = T(1) / px::sqrt(square[r] / static_cast<T>(hidden) + T(1e-5));
+      T scale = scale_of(square[r]);
       rstd[first + r] = px::one_nan(scale);
       for (int64_t j = 0; j < hidden; ++j) {
-        T n = px::one_nan(s[r * hidden + j] * scale);
+        T n = normal(s[r * hidden + j], scale);
         s[r * hidden + j] = n;
-        out[begin + r * hidden + j] = px::one_nan(gain[j] * n + bias[j]);
+        out[begin + r * hidden + j] = result(n, j);
       }
     }
   }
@@ -41,6 +45,8 @@ template <class T, int Group> struct LayerNormBwd {
   const T *norm, *rstd, *gain, *grad_out;
   T *grad_x, *grad_gain;
   int64_t count, hidden;
+
+  FOX_HD static T result(T scale, T k, T mean, T n, T along) { return px::one_nan(scale * ((k - mean) - n * along)); }
 
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
 
@@ -58,7 +64,7 @@ template <class T, int Group> struct LayerNormBwd {
       mean[r] = mean[r] / static_cast<T>(hidden);
       along[r] = along[r] / static_cast<T>(hidden);
       for (int64_t e = r * hidden; e < (r + 1) * hidden; ++e)
-        k[e] = px::one_nan(scale * ((k[e] - mean[r]) - n[e] * along[r]));
+        k[e] = result(scale, k[e], mean[r], n[e], along[r]);
     }
     for (int64_t e = 0; e < G * hidden; ++e) grad_gain[begin + e] = px::one_nan(grad_out[begin + e] * n[e]);
   }

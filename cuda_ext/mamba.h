@@ -31,6 +31,12 @@ template <class T> struct MambaStep {
   }
 };
 
+// One element of S_t, from drive = step * B and the same element of S_{t-1}.
+template <class T> FOX_HD T mamba_next(T decay, T before, T drive, T x) {
+  return px::one_nan(px::fma(decay, before, drive * x));
+}
+template <class T> FOX_HD T mamba_y(T skip, T x, T sum) { return px::one_nan(px::fma(skip, x, sum)); }
+
 // S_t = fma(decay, S_{t-1}, (step * B) * x) with S_{-1} = 0; y = fma(d, x, sum over n of C S_t, a fused chain).
 // A row is up to Lanes columns p of one head of one batch row. `kept` states are kept: all of the window or the last.
 template <class T, int Lanes> struct MambaScan {
@@ -62,13 +68,13 @@ template <class T, int Lanes> struct MambaScan {
       T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
       FOX_LANES
       for (int64_t j = 0; j < lanes; ++j) {
-        T next = px::one_nan(px::fma(keep, First ? T(0) : before[n * sizes.head + j], drive * x[j]));
+        T next = mamba_next(keep, First ? T(0) : before[n * sizes.head + j], drive, x[j]);
         now[n * sizes.head + j] = next;
         sum[j] = px::fma(read, next, sum[j]);
       }
     }
     T* to = y + t * sizes.hidden() + m * sizes.head + p;
-    for (int64_t j = 0; j < lanes; ++j) to[j] = px::one_nan(px::fma(skip, x[j], sum[j]));
+    for (int64_t j = 0; j < lanes; ++j) to[j] = mamba_y(skip, x[j], sum[j]);
   }
 };
 

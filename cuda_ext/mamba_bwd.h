@@ -28,6 +28,8 @@ template <class T> struct MambaGateBwd {
   }
 };
 
+template <class T> FOX_HD T mamba_grad_x(T step, T r, T d, T dy) { return px::one_nan(step * r + d * dy); }
+
 // From t = T-1 down, heads ascending inside t, G = 0 at first and every sum a fused chain:
 // G = fma(C, dy, G); c[n,p] = sum over m of S_t dy; b[n,p] = sum over m of G (step x); r[m,p] = sum over n of G B;
 // a[m,p] = sum over n of G S_{t-1}; dx = step * r + d * dy, rounded apart; G = decay * G.
@@ -91,7 +93,7 @@ template <class T, int Lanes> struct MambaScanBwd {
     for (int64_t j = 0; j < lanes; ++j) {
       of.r[at * sizes.head + p + j] = r[j];
       of.a[at * sizes.head + p + j] = a[j];
-      grad_x[j] = px::one_nan(seconds * r[j] + of.d[m] * dy[j]);
+      grad_x[j] = mamba_grad_x(seconds, r[j], of.d[m], dy[j]);
     }
   }
 };

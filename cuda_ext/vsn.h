@@ -11,6 +11,7 @@ template <class T, int Group> struct VsnFwd {
   int64_t count, features;
   static constexpr int block = 16;
 
+  FOX_HD T result(T gate, T x) const { return px::one_nan(static_cast<T>(features) * gate * x); }
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
 
   template <int G> FOX_HD void rows(int64_t first) const {
@@ -18,8 +19,7 @@ template <class T, int Group> struct VsnFwd {
       logits<G, block>(first, column < features - block ? column : features - block);
     for (int64_t column = 0; column < features && features < block; ++column) logits<G, 1>(first, column);
     softmax_rows_of<G>(gate + first * features, features);
-    T scale = static_cast<T>(features);
-    for (int64_t e = first * features; e < (first + G) * features; ++e) out[e] = px::one_nan(scale * gate[e] * x[e]);
+    for (int64_t e = first * features; e < (first + G) * features; ++e) out[e] = result(gate[e], x[e]);
   }
 
   // The last block overlaps the one before where features are no multiple of it; the same columns get the same bits.
@@ -46,16 +46,18 @@ template <class T, int Group> struct VsnBwd {
   T* grad_logits;
   int64_t count, features;
 
+  FOX_HD T grad_gate(T x, T grad) const { return static_cast<T>(features) * x * grad; }
+  FOX_HD static T result(T gate, T grad, T mean) { return px::one_nan(gate * (grad - mean)); }
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, count); }
 
   template <int G> FOX_HD void rows(int64_t first) const {
     int64_t begin = first * features;
-    T scale = static_cast<T>(features), mean[G];
-    for (int64_t e = begin; e < begin + G * features; ++e) grad_logits[e] = scale * x[e] * grad_out[e];
+    T mean[G];
+    for (int64_t e = begin; e < begin + G * features; ++e) grad_logits[e] = grad_gate(x[e], grad_out[e]);
     dot_rows_of<G>(gate + begin, grad_logits + begin, features, features, mean);
     for (int r = 0; r < G; ++r)
       for (int64_t e = begin + r * features; e < begin + (r + 1) * features; ++e)
-        grad_logits[e] = px::one_nan(gate[e] * (grad_logits[e] - mean[r]));
+        grad_logits[e] = result(gate[e], grad_logits[e], mean[r]);
   }
 };
 
