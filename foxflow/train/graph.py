@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import torch
@@ -11,7 +13,7 @@ Made = TypeVar("Made")
 
 
 class Graph(Generic[Made]):
-    """Captures a pass at its first launch.
+    """Captures a pass; nothing of it has run yet.
 
     Args:
         run: launches kernels on the current stream and returns the tensors that they make; it reads no tensor on the
@@ -19,14 +21,24 @@ class Graph(Generic[Made]):
     """
 
     def __init__(self, run: Callable[[], Made]) -> None:
-        self._run = run
         self._graph = torch.cuda.CUDAGraph()
-        self._made: Made | None = None
+        with _collected(), torch.cuda.graph(self._graph):
+            self._made = run()
 
     def launch(self) -> Made:
         """Run the pass; what it made is valid until the next launch."""
-        if self._made is None:
-            with torch.cuda.graph(self._graph):
-                self._made = self._run()
         self._graph.replay()
         return self._made
+
+
+@contextmanager
+def _collected() -> Iterator[None]:
+    """Collect garbage before and none within: an older graph that is freed during a capture breaks it."""
+    gc.collect()
+    again = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if again:
+            gc.enable()
