@@ -1,6 +1,7 @@
 // The encoder on the GPU: the schedules of the files it includes, else one thread a column or row.
 #include "attention.h"
 #include "cfc.h"
+#include "encoder_blocks.cuh"
 #include "encoder_tiles.cuh"
 #include "launch.cuh"
 #include "layer_norm.h"

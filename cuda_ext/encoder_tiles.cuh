@@ -150,27 +150,27 @@ template <class T> struct AttentionScoreBwdTile {
   }
 };
 
-template <class T> bool staged(const Tensor& like, const LayerNormFwd<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const LayerNormFwd<T, 1>& of) {
   return launch_tiles(like, LayerNormFwdTile<T>{of}, of.count, of.hidden);
 }
-template <class T> bool staged(const Tensor& like, const LayerNormBwd<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const LayerNormBwd<T, 1>& of) {
   return launch_tiles(like, LayerNormBwdTile<T>{of}, of.count, of.hidden);
 }
-template <class T> bool staged(const Tensor& like, const VsnFwd<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const VsnFwd<T, 1>& of) {
   int64_t f = of.features;
   launch_product(like, Product<T>{of.x, of.w, of.b, of.gate, 1, of.count, f, f, f, 0, f, 1, 0, f, 1});
   return launch_tiles(like, SoftmaxTile<T, LetThrough<T>>{of.gate, f, {of}}, of.count, f);
 }
-template <class T> bool staged(const Tensor& like, const VsnBwd<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const VsnBwd<T, 1>& of) {
   return launch_tiles(like, VsnBwdTile<T>{of}, of.count, of.features);
 }
-template <class T> bool staged(const Tensor& like, const AttentionDot<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const AttentionDot<T, 1>& of) {
   return launch_tiles(like, AttentionDotTile<T>{of}, of.count, of.hidden);
 }
-template <class T> bool staged(const Tensor& like, const AttentionSoftmax<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const AttentionSoftmax<T, 1>& of) {
   return launch_tiles(like, SoftmaxTile<T, Nothing<T>>{of.alpha, of.steps, {}}, of.count, of.steps);
 }
-template <class T> bool staged(const Tensor& like, const AttentionScoreBwd<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const AttentionScoreBwd<T, 1>& of) {
   return launch_tiles(like, AttentionScoreBwdTile<T>{of}, of.count, of.steps);
 }
 }  // namespace fox

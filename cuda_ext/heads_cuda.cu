@@ -1,11 +1,13 @@
 // The heads on the GPU. The draws of IQN are two launches on one stream: the first reads the states, the second is
 // the sole writer of each, and the launch boundary is the barrier between them.
 #include "dueling.h"
+#include "head_blocks.cuh"
 #include "iqn.h"
 #include "iqn_loss.h"
 #include "label_losses.h"
 #include "launch.cuh"
 #include "losses.h"
+#include "mix.cuh"
 #include "policy.h"
 #include "targets.h"
 #include <torch/csrc/stable/library.h>

@@ -56,11 +56,12 @@ template <class T> struct MixForward {
   const T *pre, *h;
   T* result;
   int64_t quantiles, hidden;
+  FOX_HD static T of(T x, T state) { return px::one_nan(state * (x <= T(0) ? T(0) : x)); }
   FOX_HD void operator()(int64_t row) const {
     const T* __restrict__ x = pre + row * hidden;
     const T* __restrict__ state = h + row / quantiles * hidden;
     T* __restrict__ to = result + row * hidden;
-    for (int64_t j = 0; j < hidden; ++j) to[j] = px::one_nan(state[j] * (x[j] <= T(0) ? T(0) : x[j]));
+    for (int64_t j = 0; j < hidden; ++j) to[j] = of(x[j], state[j]);
   }
 };
 
@@ -68,15 +69,16 @@ template <class T> struct MixBackward {
   const T *pre, *h, *grad_out;
   T* grad_pre;
   int64_t quantiles, hidden;
+  FOX_HD static T of(T x, T state, T grad) {
+    T product = grad * state;
+    return x <= T(0) ? T(0) : px::one_nan(product);
+  }
   FOX_HD void operator()(int64_t row) const {
     const T* __restrict__ x = pre + row * hidden;
     const T* __restrict__ state = h + row / quantiles * hidden;
     const T* __restrict__ grad = grad_out + row * hidden;
     T* __restrict__ to = grad_pre + row * hidden;
-    for (int64_t j = 0; j < hidden; ++j) {
-      T product = grad[j] * state[j];
-      to[j] = x[j] <= T(0) ? T(0) : px::one_nan(product);
-    }
+    for (int64_t j = 0; j < hidden; ++j) to[j] = of(x[j], state[j], grad[j]);
   }
 };
 

@@ -24,11 +24,19 @@ template <class T> struct IqnLoss {
       chains(b, a, first, loss, slope);
       for (int64_t lane = 0; lane < lanes && first + lane < quantiles; ++lane) {
         total = total + loss[lane] / count;
-        T mean = slope[lane] / count;
-        grad[(b * quantiles + first + lane) * actions + a] = px::one_nan(-(weight[b] * mean) / static_cast<T>(batch));
+        grad[(b * quantiles + first + lane) * actions + a] = gradient(b, slope[lane]);
       }
     }
     row_loss[b] = px::one_nan(total);
+  }
+  FOX_HD T gradient(int64_t b, T slope) const {
+    T mean = slope / static_cast<T>(quantiles);
+    return px::one_nan(-(weight[b] * mean) / static_cast<T>(batch));
+  }
+  FOX_HD static void add(T u, T level, T& loss, T& slope) {
+    T tilt = px::abs(level - (u < T(0) ? T(1) : T(0)));
+    loss = px::fma(tilt, huber(u), loss);
+    slope = px::fma(tilt, clip(u, T(-1), T(1)), slope);
   }
   // The sums of `lanes` quantiles from `first`; lanes past the last repeat it and are dropped.
   FOX_HD void chains(int64_t b, int64_t a, int64_t first, T* loss, T* slope) const {
@@ -42,9 +50,7 @@ template <class T> struct IqnLoss {
     for (int64_t j = 0; j < quantiles; ++j) {
       T y = target[b * quantiles + j];
       for (int64_t lane = 0; lane < lanes; ++lane) {
-        T u = y - mine[lane], tilt = px::abs(level[lane] - (u < T(0) ? T(1) : T(0)));
-        loss[lane] = px::fma(tilt, huber(u), loss[lane]);
-        slope[lane] = px::fma(tilt, clip(u, T(-1), T(1)), slope[lane]);
+        add(y - mine[lane], level[lane], loss[lane], slope[lane]);
       }
     }
   }

@@ -3,17 +3,23 @@
 #include "losses.h"
 
 namespace fox {
+FOX_HD bool is_label(int64_t label, int64_t n) { return label >= 0 && label < n; }
+template <class T> FOX_HD T unlabelled(int64_t label) { return label == -1 ? T(0) : T(px::nan_bits()); }
+template <class T> FOX_HD T label_loss(Softmax<T> softmax, T x) { return softmax.log_sum - (x - softmax.max); }
+template <class T> FOX_HD T label_gradient(T p, bool labelled, T divisor) {
+  return px::one_nan((p - (labelled ? T(1) : T(0))) / divisor);
+}
+
 // log sum - (l[label] - max); grad = (p - 1_label) / divisor. A label of -1 gives +0 and gradients of +0; one outside
 // [0, n) gives NaN.
 template <class T> FOX_HD T cross_entropy(const T* x, T* grad, int64_t n, int64_t label, T divisor) {
-  if (label < 0 || label >= n) {
-    T value = label == -1 ? T(0) : T(px::nan_bits());
-    fill(grad, n, value);
-    return value;
+  if (!is_label(label, n)) {
+    fill(grad, n, unlabelled<T>(label));
+    return unlabelled<T>(label);
   }
   Softmax<T> softmax = softmax_row(x, grad, n);
-  for (int64_t j = 0; j < n; ++j) grad[j] = px::one_nan((grad[j] / softmax.sum - (j == label ? T(1) : T(0))) / divisor);
-  return softmax.log_sum - (x[label] - softmax.max);
+  for (int64_t j = 0; j < n; ++j) grad[j] = label_gradient(grad[j] / softmax.sum, j == label, divisor);
+  return label_loss(softmax, x[label]);
 }
 
 // row = the horizons' losses added ascending, divided by S whatever was skipped; divisor S B.
@@ -22,10 +28,11 @@ template <class T> struct FrdLoss {
   const int32_t* label;
   T *row_loss, *grad;
   int64_t batch, horizons, bins;
+  FOX_HD T divisor() const { return static_cast<T>(horizons * batch); }
   FOX_HD void operator()(int64_t b) const {
-    T sum = T(0), divisor = static_cast<T>(horizons * batch);
+    T sum = T(0);
     for (int64_t row = b * horizons; row < (b + 1) * horizons; ++row)
-      sum = sum + cross_entropy(logits + row * bins, grad + row * bins, bins, label[row], divisor);
+      sum = sum + cross_entropy(logits + row * bins, grad + row * bins, bins, label[row], divisor());
     row_loss[b] = px::one_nan(sum / static_cast<T>(horizons));
   }
 };

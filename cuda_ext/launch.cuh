@@ -58,12 +58,12 @@ template <class Row> __global__ void rows_kernel(int64_t n, Row row) {
 }
 
 struct Cuda {
-  // Calls row(i) for i in [0, n), one thread a row, or takes the schedule that a `staged(like, row)` holds for such
+  // Calls row(i) for i in [0, n), one thread a row, or takes the schedule that a `staged(like, n, row)` holds for such
   // rows: the same sums in the same order, through shared memory. It returns false where it has none for their sizes.
   template <class Row> static void rows(const Tensor& like, int64_t n, int64_t, Row row) {
     if (n == 0) return;
-    if constexpr (requires { staged(like, row); })
-      if (staged(like, row)) return;
+    if constexpr (requires { staged(like, n, row); })
+      if (staged(like, n, row)) return;
     constexpr unsigned threads = 64;
     launch("rows_kernel", rows_kernel<Row>, {blocks_of(n, threads), threads}, like, n, row);
   }

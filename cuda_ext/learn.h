@@ -30,14 +30,24 @@ struct SquaresOfChunk {
   const float* x;
   float* sums;
   Groups groups;
-  FOX_HD void operator()(int64_t i) const {
-    int64_t g = 0, chunk = i;
+  struct Bounds {
+    int64_t begin, end;
+  };
+  FOX_HD Bounds bounds(int64_t chunk) const {
+    int64_t g = 0;
     while (chunk >= groups.chunks(g)) chunk -= groups.chunks(g++);
     int64_t begin = groups.bound[g] + chunk * norm_chunk;
-    int64_t end = begin + norm_chunk < groups.bound[g + 1] ? begin + norm_chunk : groups.bound[g + 1];
+    return {begin, begin + norm_chunk < groups.bound[g + 1] ? begin + norm_chunk : groups.bound[g + 1]};
+  }
+  FOX_HD static float sum_of(const float* of, int64_t size) {
     float sum = 0.f;
-    for (int64_t e = begin; e < end; ++e) sum = px::fma(x[e], x[e], sum);
-    sums[i] = sum;
+    FOX_WALK
+    for (int64_t e = 0; e < size; ++e) sum = px::fma(of[e], of[e], sum);
+    return sum;
+  }
+  FOX_HD void operator()(int64_t i) const {
+    Bounds at = bounds(i);
+    sums[i] = sum_of(x + at.begin, at.end - at.begin);
   }
 };
 
@@ -46,13 +56,17 @@ struct NormOfGroup {
   const float* sums;
   float* norm;
   Groups groups;
-  FOX_HD void operator()(int64_t g) const {
-    int64_t begin = 0;
-    for (int64_t before = 0; before < g; ++before) begin += groups.chunks(before);
-    float sum = 0.f;
-    for (int64_t i = begin; i < begin + groups.chunks(g); ++i) sum = sum + sums[i];
-    norm[g] = px::sqrt(sum);
+  FOX_HD int64_t begin(int64_t g) const {
+    int64_t chunks = 0;
+    for (int64_t before = 0; before < g; ++before) chunks += groups.chunks(before);
+    return chunks;
   }
+  FOX_HD static float add(float sum, const float* more, int64_t size) {
+    FOX_WALK
+    for (int64_t i = 0; i < size; ++i) sum = sum + more[i];
+    return sum;
+  }
+  FOX_HD void operator()(int64_t g) const { norm[g] = px::sqrt(add(0.f, sums + begin(g), groups.chunks(g))); }
 };
 
 template <class On> Tensor group_norm(Tensor x, std::vector<int64_t> offsets) {
@@ -137,20 +151,29 @@ struct MeanLoss {
   const int32_t* label;
   float* mean;
   int64_t rows;
-  FOX_HD void operator()(int64_t) const {
-    float sum = 0.f;
-    int64_t labelled = 0;
-    for (int64_t begin = 0; begin < rows; begin += row_chunk) {
-      int64_t end = begin + row_chunk < rows ? begin + row_chunk : rows;
-      float part = 0.f;
-      for (int64_t b = begin; b < end; ++b) {
-        part = part + (weight ? row_loss[b] * weight[b] : row_loss[b]);
-        labelled += label && label[b] >= 0;
-      }
-      sum = sum + part;
+  struct Part {
+    float sum;
+    int64_t labelled;
+  };
+  FOX_HD Part part(int64_t begin) const {
+    int64_t size = begin + row_chunk < rows ? row_chunk : rows - begin;
+    Part part{0.f, 0};
+    FOX_WALK
+    for (int64_t b = begin; b < begin + size; ++b) {
+      part.sum = part.sum + (weight ? row_loss[b] * weight[b] : row_loss[b]);
+      part.labelled += label && label[b] >= 0;
     }
-    int64_t count = label ? (labelled > 1 ? labelled : 1) : rows;
-    *mean = px::one_nan(sum / static_cast<float>(count));
+    return part;
+  }
+  FOX_HD static Part add(Part a, Part b) { return {a.sum + b.sum, a.labelled + b.labelled}; }
+  FOX_HD void finish(Part total) const {
+    int64_t count = label ? (total.labelled > 1 ? total.labelled : 1) : rows;
+    *mean = px::one_nan(total.sum / static_cast<float>(count));
+  }
+  FOX_HD void operator()(int64_t) const {
+    Part total{0.f, 0};
+    for (int64_t begin = 0; begin < rows; begin += row_chunk) total = add(total, part(begin));
+    finish(total);
   }
 };
 

@@ -2,6 +2,7 @@
 #include "controllers.h"
 #include "learn.h"
 #include "launch.cuh"
+#include "learn_blocks.cuh"
 #include <torch/csrc/stable/library.h>
 
 namespace fox {

@@ -23,13 +23,17 @@ template <class T> struct C51Loss {
   }
   FOX_HD T taken(int64_t b, int64_t at) const {
     const T *x = logits + at, *m = target + b * atoms;
-    T *g = grad + at, loss = T(0);
+    T* g = grad + at;
     Softmax<T> softmax = softmax_row(x, g, atoms);
-    for (int64_t j = 0; j < atoms; ++j) loss = px::fma(m[j], softmax.log_sum - (x[j] - softmax.max), loss);
-    for (int64_t j = 0; j < atoms; ++j)
-      g[j] = px::one_nan(weight[b] * (g[j] / softmax.sum - m[j]) / static_cast<T>(batch));
-    return px::one_nan(loss);
+    for (int64_t j = 0; j < atoms; ++j) g[j] = gradient(b, g[j] / softmax.sum, m[j]);
+    return loss(x, m, softmax);
   }
+  FOX_HD T loss(const T* x, const T* m, Softmax<T> softmax) const {
+    T sum = T(0);
+    for (int64_t j = 0; j < atoms; ++j) sum = px::fma(m[j], softmax.log_sum - (x[j] - softmax.max), sum);
+    return px::one_nan(sum);
+  }
+  FOX_HD T gradient(int64_t b, T p, T m) const { return px::one_nan(weight[b] * (p - m) / static_cast<T>(batch)); }
 };
 
 template <class On, class T>

@@ -77,7 +77,7 @@ template <class T> __global__ void __launch_bounds__(scan_threads) mamba_scan_ke
   }
 }
 
-template <class T> bool staged(const Tensor& like, const MambaScan<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const MambaScan<T, 1>& of) {
   if (of.sizes.heads * of.sizes.block() + of.sizes.hidden() > most_shared_bytes) return false;
   ScanSizes s(of.sizes);
   size_t bytes = (2 * aligned<T>(s.entries) + scan_slots * s.row<T>()) * sizeof(T);

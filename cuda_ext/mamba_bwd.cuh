@@ -91,7 +91,7 @@ template <class T> __global__ void __launch_bounds__(scan_threads) mamba_scan_bw
   }
 }
 
-template <class T> bool staged(const Tensor& like, const MambaScanBwd<T, 1>& scan) {
+template <class T> bool staged(const Tensor& like, int64_t, const MambaScanBwd<T, 1>& scan) {
   const MambaBuffers<T>& of = scan.of;
   if (of.sizes.heads * of.sizes.block() + of.sizes.hidden() > most_shared_bytes) return false;
   ScanSizes s(of.sizes);

@@ -155,6 +155,26 @@ template <class T, int Group> struct MambaStepBwd {
 // dd = sum of dy x, a fused chain, t ascending and p inside t.
 template <class T, int Group> struct MambaParameters {
   MambaBuffers<T> of;
+  FOX_HD T bias(int64_t row, int64_t m) const {
+    T sum = T(0);
+    FOX_WALK
+    for (int64_t t = row; t < row + of.sizes.steps; ++t)
+      sum = sum + of.grad_u[t * of.sizes.width() + of.sizes.delta() + m];
+    return px::one_nan(sum);
+  }
+  FOX_HD T rate(int64_t row, int64_t m) const {
+    T sum = T(0);
+    FOX_WALK
+    for (int64_t t = row + of.sizes.steps - 1; t >= row; --t) sum = sum - of.log_terms[t * of.sizes.heads + m];
+    return px::one_nan(sum);
+  }
+  FOX_HD T skip(const T* x, int64_t x_stride, const T* dy, int64_t dy_stride) const {
+    T sum = T(0);
+    for (int64_t t = 0; t < of.sizes.steps; ++t)
+      FOX_WALK
+      for (int64_t p = 0; p < of.sizes.head; ++p) sum = px::fma(dy[t * dy_stride + p], x[t * x_stride + p], sum);
+    return px::one_nan(sum);
+  }
   FOX_HD void operator()(int64_t i) const { grouped<Group>(*this, i, of.sizes.batch * of.sizes.heads); }
   template <int G> FOX_HD void rows(int64_t first) const {
     const MambaSizes& sizes = of.sizes;
@@ -162,12 +182,8 @@ template <class T, int Group> struct MambaParameters {
     const T *x[G], *dy[G];
     for (int r = 0; r < G; ++r) {
       int64_t row = (first + r) / sizes.heads * sizes.steps, m = (first + r) % sizes.heads;
-      T bias = T(0), rate = T(0);
-      for (int64_t t = row; t < row + sizes.steps; ++t)
-        bias = bias + of.grad_u[t * sizes.width() + sizes.delta() + m];
-      for (int64_t t = row + sizes.steps - 1; t >= row; --t) rate = rate - of.log_terms[t * sizes.heads + m];
-      of.grad_dt_bias[first + r] = px::one_nan(bias);
-      of.grad_a_log[first + r] = px::one_nan(rate);
+      of.grad_dt_bias[first + r] = bias(row, m);
+      of.grad_a_log[first + r] = rate(row, m);
       x[r] = of.u + row * sizes.width() + sizes.hidden() + m * sizes.head;
       dy[r] = of.grad_y + row * sizes.hidden() + m * sizes.head;
       skip[r] = T(0);

@@ -3,24 +3,16 @@
 #include "check.h"
 #include "portable.h"
 
-// What g++ is told of the loop below: unroll it eight times; its turns do not depend on one another. And nvcc: read ahead
-// of a chain.
+// What g++ is told of the loop below: unroll it eight times; its turns do not depend on one another.
 #ifdef __CUDACC__
 #define FOX_UNROLL
 #define FOX_LANES
-#define FOX_WALK _Pragma("unroll 16")
 #else
 #define FOX_UNROLL _Pragma("GCC unroll 8")
 #define FOX_LANES _Pragma("GCC ivdep")
-#define FOX_WALK
 #endif
 
 namespace fox {
-// i / n of what is not negative, by 32 bits where they hold both: 64 take a GPU's thread longer than most rows.
-FOX_HD int64_t quotient(int64_t i, int64_t n) {
-  return (i | n) >> 32 ? i / n : static_cast<uint32_t>(i) / static_cast<uint32_t>(n);
-}
-
 // Rows of `size` elements cut into spans: whole rows for a processor's vectors, single elements for a GPU's threads.
 struct Spans {
   int64_t size, span;

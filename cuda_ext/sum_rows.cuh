@@ -58,7 +58,7 @@ template <class T> __global__ void __launch_bounds__(long_threads) sum_long_kern
   if (row == 0 && column < of.columns) of.out[chunk * of.columns + column] = total;
 }
 
-template <class T> bool staged(const Tensor& like, const SumRows<T, 1>& of) {
+template <class T> bool staged(const Tensor& like, int64_t, const SumRows<T, 1>& of) {
   int64_t chunks = (of.rows + of.chunk_rows - 1) / of.chunk_rows;
   if (of.rows <= short_chunk || of.chunk_rows <= short_chunk) {
     launch("sum_short_kernel", sum_short_kernel<T>, {blocks_of(chunks * of.columns, short_threads), short_threads}, like,

@@ -34,6 +34,16 @@ struct C51Target {
   Bellman equation;
   float *p, *target;
   int64_t actions, atoms;
+  struct Place {  // of an atom's mass: its lower neighbour, and the share of the upper one
+    int64_t low;
+    float up;
+  };
+  FOX_HD Place place(int64_t b, int64_t j) const {
+    float scale = static_cast<float>(atoms - 1) * 0.25f;
+    float y = (clip(equation(b, atom(j, atoms)), -2.f, 2.f) + 2.f) * scale;
+    int64_t low = y == y ? static_cast<int64_t>(y) : 0;
+    return {low, y - static_cast<float>(low)};
+  }
   FOX_HD void probabilities(int64_t b, int64_t a) const {
     float* __restrict__ to = p + b * atoms;
     float sum = softmax_row(logits + (b * actions + a) * atoms, to, atoms).sum;
@@ -53,15 +63,13 @@ struct C51Target {
     return best;
   }
   FOX_HD void operator()(int64_t b) const {
-    float *mass = target + b * atoms, scale = static_cast<float>(atoms - 1) * 0.25f;
+    float* mass = target + b * atoms;
     probabilities(b, greedy(b));
     fill(mass, atoms, 0.f);
     for (int64_t j = 0; j < atoms; ++j) {
-      float y = (clip(equation(b, atom(j, atoms)), -2.f, 2.f) + 2.f) * scale;
-      int64_t low = y == y ? static_cast<int64_t>(y) : 0;
-      float up = y - static_cast<float>(low);
-      mass[low] = px::fma(p[b * atoms + j], 1.f - up, mass[low]);
-      if (up > 0.f) mass[low + 1] = px::fma(p[b * atoms + j], up, mass[low + 1]);
+      Place at = place(b, j);
+      mass[at.low] = px::fma(p[b * atoms + j], 1.f - at.up, mass[at.low]);
+      if (at.up > 0.f) mass[at.low + 1] = px::fma(p[b * atoms + j], at.up, mass[at.low + 1]);
     }
     for (int64_t j = 0; j < atoms; ++j) mass[j] = px::one_nan(mass[j]);
   }
@@ -99,22 +107,24 @@ struct IqnTarget {
   Bellman equation;
   float* target;
   int64_t quantiles, actions;
-  FOX_HD float mean(int64_t b, int64_t a) const {
+  FOX_HD float mean(const float* row, int64_t a) const {
     float sum = 0.f;
-    for (int64_t i = 0; i < quantiles; ++i) sum = sum + q[(b * quantiles + i) * actions + a];
+    FOX_WALK
+    for (int64_t i = 0; i < quantiles; ++i) sum = sum + row[i * actions + a];
     return sum / static_cast<float>(quantiles);
   }
   FOX_HD void operator()(int64_t b) const {
     int64_t best = 0;
-    float best_mean = mean(b, 0);
+    const float* row = q + b * quantiles * actions;
+    float best_mean = mean(row, 0);
     for (int64_t a = 1; a < actions; ++a) {
-      float candidate = mean(b, a);
+      float candidate = mean(row, a);
       bool better = larger(candidate, best_mean);
       best = better ? a : best;
       best_mean = better ? candidate : best_mean;
     }
     for (int64_t i = 0; i < quantiles; ++i)
-      target[b * quantiles + i] = px::one_nan(equation(b, q[(b * quantiles + i) * actions + best]));
+      target[b * quantiles + i] = px::one_nan(equation(b, row[i * actions + best]));
   }
 };
 
