@@ -30,15 +30,19 @@ inline Simd simd_level() {
 #endif
 }
 
+#if defined(__x86_64__)
+#define FOX_AVX2 __attribute__((target("arch=x86-64-v3")))
+#define FOX_AVX512 __attribute__((target("arch=x86-64-v4,prefer-vector-width=512")))
+#endif
+
 template <class Row> void rows_plain(int64_t begin, int64_t end, Row row) {
   for (int64_t i = begin; i < end; ++i) row(i);
 }
 #if defined(__x86_64__)
-template <class Row> __attribute__((target("arch=x86-64-v3"))) void rows_avx2(int64_t begin, int64_t end, Row row) {
+template <class Row> FOX_AVX2 void rows_avx2(int64_t begin, int64_t end, Row row) {
   for (int64_t i = begin; i < end; ++i) row(i);
 }
-template <class Row>
-__attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))) void rows_avx512(int64_t begin, int64_t end, Row row) {
+template <class Row> FOX_AVX512 void rows_avx512(int64_t begin, int64_t end, Row row) {
   for (int64_t i = begin; i < end; ++i) row(i);
 }
 #endif
