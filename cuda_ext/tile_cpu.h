@@ -2,6 +2,7 @@
 #pragma once
 #include "cpu.h"
 #include "row.h"
+#include "vector_cpu.h"
 
 namespace fox {
 // Rows of a with strides in elements, a packed panel of b, rows of c, of which `columns` are the panel's.
@@ -9,10 +10,6 @@ template <class T> struct Tile {
   const T *a, *b, *bias;
   T* c;
   int64_t a_row, a_k, b_k, depth, c_row, columns;
-};
-
-template <class T, int Lanes> struct Vector {
-  typedef T type __attribute__((vector_size(sizeof(T) * Lanes), aligned(sizeof(T)), may_alias));
 };
 
 // fma(factor, b, sum) in each lane. Written so, into a vector of its own, g++ makes one instruction of the loop.
@@ -30,26 +27,6 @@ template <class T> struct Panel {
   T* to;
   int64_t k_stride, column_stride, depth, columns;
 };
-
-// Rows 0 … Lanes-1 become columns: each stage interleaves the first half of the rows with the second.
-template <int Lanes, class Vec> FOX_HD void transpose(Vec* rows) {
-  typename Vector<int32_t, Lanes>::type low, high;
-  for (int j = 0; j < Lanes; ++j) {
-    low[j] = j / 2 + j % 2 * Lanes;
-    high[j] = low[j] + Lanes / 2;
-  }
-#pragma GCC unroll 4
-  for (int stage = 1; stage < Lanes; stage *= 2) {
-    Vec next[Lanes];
-#pragma GCC unroll 8
-    for (int r = 0; r < Lanes / 2; ++r) {
-      next[2 * r] = __builtin_shuffle(rows[r], rows[r + Lanes / 2], low);
-      next[2 * r + 1] = __builtin_shuffle(rows[r], rows[r + Lanes / 2], high);
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < Lanes; ++r) rows[r] = next[r];
-  }
-}
 
 template <int Lanes> FOX_HD void pack_transposed(const Panel<float>& panel, int64_t k, int64_t column) {
   using Vec = typename Vector<float, Lanes>::type;
@@ -111,13 +88,20 @@ template <class T, int Lanes, int Rows, int Vectors> FOX_HD void multiply_tile(c
     __builtin_memcpy(sums, sum, sizeof sums);
     return store_columns(tile, sums, Rows, Lanes * Vectors);
   }
+  if (tile.bias) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) {
+      const Vec bias = *reinterpret_cast<const Vec*>(tile.bias + v * Lanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) sum[r][v] = sum[r][v] + bias;
+    }
+  }
+  T* const c = tile.c;
+  const int64_t c_row = tile.c_row;
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) {
-      Vec* to = reinterpret_cast<Vec*>(tile.c + r * tile.c_row + v * Lanes);
-      *to = tile.bias ? sum[r][v] + *reinterpret_cast<const Vec*>(tile.bias + v * Lanes) : sum[r][v];
-    }
+    for (int v = 0; v < Vectors; ++v) *reinterpret_cast<Vec*>(c + r * c_row + v * Lanes) = sum[r][v];
 }
 
 // A panel is two vectors wide; one suffices where c has no more columns.
