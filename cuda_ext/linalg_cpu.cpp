@@ -76,6 +76,22 @@ template <class T> class Share {
 struct Linalg : Cpu {
   static constexpr int sum_lanes = 64;
   template <class T> static void product(const Tensor&, Product<T> p) {
+    if (p.n == 1) return column(p);
+    multiply(p);
+  }
+
+  // c of one column is a row of b^T a^T, so that vectors run over its rows.
+  template <class T> static void column(const Product<T>& p) {
+    Product<T> row = p;
+    row.a = p.b, row.a_chunk = p.b_chunk, row.a_row = p.b_column, row.a_k = p.b_k, row.m = 1;
+    row.b = p.a, row.b_chunk = p.a_chunk, row.b_column = p.a_row, row.b_k = p.a_k, row.n = p.m;
+    row.bias = nullptr;
+    multiply(row);
+    if (p.bias)
+      for (int64_t i = 0; i < p.chunks * p.m; ++i) p.c[i] = p.c[i] + p.bias[0];
+  }
+
+  template <class T> static void multiply(const Product<T>& p) {
     Grid<T> grid(p);
     int64_t work = grid.group * grid.kernels.rows * grid.kernels.columns * (p.k + 16);
     torch::stable::parallel_for(0, grid.items(), 1 + 65536 / work, [&](int64_t begin, int64_t end) {
