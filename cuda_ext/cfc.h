@@ -13,6 +13,7 @@ template <class T> struct CfcFwd {
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     T seconds = dt[row];
+    FOX_LANES
     for (int64_t j = spans.begin(i); j < end; ++j) {
       T target = px::one_nan(px::tanh(drive_in[offset + j] + drive_rec[offset + j] + b[j]));
       T share = px::one_nan(px::exp(-(seconds / tau[j])));
@@ -31,6 +32,7 @@ template <class T> struct CfcBwd {
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     T seconds = dt[row];
+    FOX_LANES
     for (int64_t j = spans.begin(i); j < end; ++j) {
       int64_t e = offset + j;
       T target = candidate[e], share = decay[e], grad = grad_h[e];

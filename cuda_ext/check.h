@@ -34,6 +34,16 @@ template <> struct dtype_of<int64_t> { static constexpr ScalarType value = Scala
 template <> struct dtype_of<uint8_t> { static constexpr ScalarType value = ScalarType::Byte; };
 template <> struct dtype_of<uint32_t> { static constexpr ScalarType value = ScalarType::UInt32; };
 
+template <class T> int32_t dtype_code() {
+  constexpr ScalarType dtype = dtype_of<T>::value;
+  if constexpr (dtype == ScalarType::Float) return aoti_torch_dtype_float32();
+  if constexpr (dtype == ScalarType::Double) return aoti_torch_dtype_float64();
+  if constexpr (dtype == ScalarType::Int) return aoti_torch_dtype_int32();
+  if constexpr (dtype == ScalarType::Long) return aoti_torch_dtype_int64();
+  if constexpr (dtype == ScalarType::Byte) return aoti_torch_dtype_uint8();
+  return aoti_torch_dtype_uint32();
+}
+
 // Read pointer of a tensor whose dtype and shape were checked.
 template <class T> const T* in(const Tensor& x, const char* name, std::initializer_list<int64_t> shape) {
   FOX_CHECK(x.scalar_type() == dtype_of<T>::value, name, " has another dtype than this kernel reads");
@@ -50,8 +60,20 @@ template <class T> T* inout(Tensor& x, const char* name, std::initializer_list<i
 template <class T> T* out(Tensor& x) { return static_cast<T*>(x.data_ptr()); }
 
 // A fresh uninitialised tensor on the device of `like`; every kernel writes every element of it.
+// Asked of the C interface at once: the dispatcher's look-up by name takes longer than many a small kernel.
 template <class T> Tensor make(const Tensor& like, std::initializer_list<int64_t> shape) {
-  return torch::stable::new_empty(like, torch::headeronly::IntHeaderOnlyArrayRef(shape.begin(), shape.size()), dtype_of<T>::value);
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;) {
+    int64_t size = shape.begin()[axis];
+    strides[axis - 1] = strides[axis] * (size > 0 ? size : 1);
+  }
+  int32_t device = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device));
+  AtenTensorHandle handle = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(shape.size()), shape.begin(),
+                                                         strides.data(), dtype_code<T>(), device,
+                                                         like.get_device_index(), &handle));
+  return Tensor(handle);
 }
 
 inline bool is_double(const Tensor& x) { return x.scalar_type() == ScalarType::Double; }

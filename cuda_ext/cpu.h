@@ -1,44 +1,17 @@
 // Schedules rows on CPU threads, each row compiled for plain x86-64, AVX2+FMA and AVX-512 and chosen at run time.
 #pragma once
 #include "check.h"
-#include "hd.h"
-#include <cstdlib>
-#include <cstring>
+#include "simd.h"
 
 namespace fox {
-enum class Simd { plain, avx2, avx512 };
-
-// FOXFLOW_SIMD=plain|avx2|avx512 caps what the processor offers; bits do not depend on it.
-inline Simd simd_level() {
-#if defined(__x86_64__)
-  static const Simd level = [] {
-    __builtin_cpu_init();
-    Simd best = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                        __builtin_cpu_supports("avx512cd")
-                    ? Simd::avx512
-                : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? Simd::avx2
-                                                                                  : Simd::plain;
-    const char* cap = std::getenv("FOXFLOW_SIMD");
-    if (cap && !std::strcmp(cap, "plain")) return Simd::plain;
-    if (cap && !std::strcmp(cap, "avx2") && best == Simd::avx512) return Simd::avx2;
-    return best;
-  }();
-  return level;
-#else
-  return Simd::plain;
-#endif
-}
-
 template <class Row> void rows_plain(int64_t begin, int64_t end, Row row) {
   for (int64_t i = begin; i < end; ++i) row(i);
 }
 #if defined(__x86_64__)
-template <class Row> __attribute__((target("arch=x86-64-v3"))) void rows_avx2(int64_t begin, int64_t end, Row row) {
+template <class Row> FOX_AVX2 void rows_avx2(int64_t begin, int64_t end, Row row) {
   for (int64_t i = begin; i < end; ++i) row(i);
 }
-template <class Row>
-__attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))) void rows_avx512(int64_t begin, int64_t end, Row row) {
+template <class Row> FOX_AVX512 void rows_avx512(int64_t begin, int64_t end, Row row) {
   for (int64_t i = begin; i < end; ++i) row(i);
 }
 #endif

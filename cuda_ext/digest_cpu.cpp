@@ -1,6 +1,7 @@
 // The digest on CPU threads: pieces gathered into parcels of like size, a parcel to a thread at a time.
 #include "digest.h"
 #include "cpu.h"
+#include "fx1_cpu.h"
 #include <torch/csrc/stable/library.h>
 
 namespace fox {
@@ -10,24 +11,12 @@ struct SumParcel {
   const int64_t* parcels;  // the first piece of each parcel, and the end of the last
   Lanes* sums;             // one a piece
 
-  FOX_HD void operator()(int64_t parcel) const {
+  void operator()(int64_t parcel) const {
     for (int64_t i = parcels[parcel]; i < parcels[parcel + 1]; ++i) {
       const Piece& piece = pieces[i];
-      const uint8_t* from = piece.from;
-      int64_t words = piece.bytes / 8;
-      uint64_t zero = 0, one = 0;
-      uint64_t key_zero = fx1_key(piece.word, FX1_S0, FX1_G0), key_one = fx1_key(piece.word, FX1_S1, FX1_G1);
-      for (int64_t w = 0; w < words; ++w) {
-        uint64_t word;
-        std::memcpy(&word, from + 8 * w, 8);
-        zero += fx1_term(word, key_zero);
-        one += fx1_term(word, key_one);
-        key_zero += FX1_G0;
-        key_one += FX1_G1;
-      }
-      Lanes lanes{zero, one};
-      if (piece.bytes % 8) lanes.add(word_at(from + 8 * words, piece.bytes % 8), piece.word + words);
-      sums[i] = lanes;
+      uint64_t lanes[2] = {0, 0};
+      fx1_add(piece.from, static_cast<uint64_t>(piece.bytes), static_cast<uint64_t>(piece.word), lanes);
+      sums[i] = Lanes{lanes[0], lanes[1]};
     }
   }
 };

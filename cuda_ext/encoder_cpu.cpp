@@ -3,7 +3,7 @@
 #include "cfc.h"
 #include "cpu.h"
 #include "layer_norm.h"
-#include "mamba_bwd.h"
+#include "mamba_cpu.h"
 #include "vsn.h"
 #include <torch/csrc/stable/library.h>
 
@@ -12,6 +12,26 @@ namespace {
 struct Encoder : Cpu {
   static constexpr int lanes = 16, group = 8;
   static int64_t span(int64_t size) { return size; }
+
+  using Cpu::rows;
+  template <class T> static void rows(const Tensor& like, int64_t n, int64_t, const MambaStep<T>& row) {
+    constexpr int64_t block = MambaStepRows<T>::block;
+    Cpu::rows(like, (n + block - 1) / block, 4, MambaStepRows<T>{row, n});
+  }
+  template <class T> static void rows(const Tensor& like, int64_t n, int64_t grain, const MambaScan<T, lanes>& row) {
+    if (row.sizes.head % lanes) return Cpu::rows(like, n, grain, row);
+    Cpu::rows(like, n / row.sizes.heads, 2, MambaHeadsScan<T, lanes>{row});
+  }
+  template <class T> static void rows(const Tensor& like, int64_t n, int64_t grain, const MambaScanBwd<T, lanes>& row) {
+    if constexpr (sizeof(T) == sizeof(float))
+      if (MambaHeadScanBwd<T, lanes>::fits(row.of.sizes))
+        return Cpu::rows(like, n, grain, MambaHeadScanBwd<T, lanes>{row.of});
+    Cpu::rows(like, n, grain, row);
+  }
+  template <class T> static void rows(const Tensor& like, int64_t n, int64_t grain, const MambaJoin<T, group>& row) {
+    if (MambaHeadScanBwd<T, lanes>::fits(row.of.sizes)) return;
+    Cpu::rows(like, n, grain, row);
+  }
 };
 }  // namespace
 
