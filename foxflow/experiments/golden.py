@@ -1,6 +1,6 @@
 """A run against a fingerprint that is kept in a repository: did this change of code change the bits?
 
-A golden file states digest scheme and arithmetic, and for each seed and set of settings one fingerprint and what made it.
+A golden file states digest scheme, arithmetic, and for each seed and set of settings one fingerprint and what made it.
 """
 
 from __future__ import annotations

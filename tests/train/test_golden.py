@@ -1,7 +1,7 @@
 """One value a seed for every device, thread count and torch; a golden that moves needs a reason in CHANGELOG.md.
 
-`foxflow golden tests/golden/fingerprints.json --seeds 42,43,44 --track none --write --preset tiny` renews the tiny ones,
-`--quick` in the place of `--preset tiny` the others; the file says when, with which torch and on what machine.
+`foxflow golden tests/golden/fingerprints.json --seeds 42,43,44 --track none --write --preset tiny` renews the tiny
+ones, `--quick` in the place of `--preset tiny` the others; each says when, with which torch and on what machine.
 """
 
 from __future__ import annotations
