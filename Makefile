@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH ?= torch==2.13.0
 SOURCES := $(wildcard cuda_ext/*)
 
-.PHONY: run test test-slow lint gpu-test bench ui docs build clean
+.PHONY: run test test-slow lint gpu-test bench gpu-bench ui docs build clean
 
 run: $(VENV)/built
 	$(BIN)/foxflow run --seed 42 --quick
@@ -27,6 +27,10 @@ gpu-test:
 
 bench: $(VENV)/built
 	$(BIN)/python -m benchmarks
+
+# As gpu-test: PYTHON names an interpreter with a CUDA build of torch.
+gpu-bench:
+	$(PYTHON) -m benchmarks --device cuda
 
 ui: $(VENV)/built
 	$(BIN)/foxflow ui

@@ -173,6 +173,7 @@ PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app.command(context_settings=PASSES_ON)(ci.check)
 app.command(context_settings=PASSES_ON)(ci.golden)
+app.command(context_settings=PASSES_ON)(ci.invariance)
 app.command()(causes.explain)
 app.command()(causes.prove)
 app.command()(report.report)

@@ -1,4 +1,4 @@
-"""The commands of continuous integration, `check` and `golden`, and what its servers read: JUnit, a step summary."""
+"""The commands of continuous integration, and what its servers read: JUnit, a step summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from foxflow import flow
 from foxflow.cli import show
-from foxflow.cli.arguments import Json
+from foxflow.cli.arguments import Json, listed
 from foxflow.errors import must
 
 Junit = Annotated[Path | None, typer.Option("--junit", help="File for the answer as JUnit XML.")]
@@ -130,3 +130,34 @@ def golden(
     lines = "\n".join(f"{case.name}: {case.says}" for case in cases)
     typer.echo(json.dumps(experiment.as_json(held)) if as_json else lines)
     return show.exit_code(experiment.overall(held))
+
+
+def invariance(
+    context: typer.Context,
+    seed: Annotated[str, typer.Option(help="0 to 2^64 - 1.")] = "42",
+    threads: Annotated[str, typer.Option(help="CPU threads, e.g. 1,2.")] = "",
+    simd: Annotated[str, typer.Option(help="plain, avx2, avx512; what this processor has by default.")] = "",
+    device: Annotated[str, typer.Option(help="cpu, cuda; what is there by default.")] = "",
+    python: Annotated[list[str] | None, typer.Option(help="Another interpreter, with its torch and foxflow.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where the records are kept.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Run one config on every device, SIMD level and number of threads: one table, one fingerprint a cell.
+
+    Other options are those of `foxflow run`; a short run where they state no size.
+    """
+    from foxflow.config import seed_of
+    from foxflow.experiments import invariance as experiment
+    from foxflow.experiments.prove import kept_in
+
+    number, counts = seed_of(seed), [_count(word) for word in listed(threads)]
+    cells = experiment.matrix(python or (), listed(device), counts, listed(simd))
+    ran = experiment.invariance(cells, number, context.args, folder or kept_in(f"invariance-{number}"), _note)
+    typer.echo(json.dumps(experiment.as_json(ran)) if as_json else experiment.as_text(ran))
+    return show.exit_code(experiment.overall(ran))
+
+
+def _count(word: str) -> int:
+    if not word.isdecimal() or not 1 <= int(word) <= 1024:
+        raise must("--threads", "be numbers from 1 to 1024, joined by commas", repr(word))
+    return int(word)

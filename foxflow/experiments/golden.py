@@ -1,6 +1,6 @@
 """A run against a fingerprint that is kept in a repository: did this change of code change the bits?
 
-A golden file states digest scheme, arithmetic, what made it, and one fingerprint for each seed and set of settings.
+A golden file states digest scheme, arithmetic, and for each seed and set of settings one fingerprint and what made it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _held(
 
 def _read(path: Path, write: bool) -> dict[str, Any]:
     if write and not path.exists():
-        return {"digest": SCHEME, "arithmetic": None, "made": {}, "runs": []}
+        return {"digest": SCHEME, "arithmetic": None, "runs": []}
     if not path.is_file():
         raise must(str(path), "be a golden file", "no such file", "Make it with --write.")
     try:
@@ -99,10 +99,15 @@ def _write(path: Path, file: dict[str, Any], manifest: dict[str, Any], entry: di
     environment = manifest["environment"]
     if (file["digest"], file["arithmetic"]) != (SCHEME, manifest["arithmetic"]):
         file["runs"] = []
-    made = {"on": f"{datetime.now(UTC):%Y-%m-%d}", "foxflow": __version__, "torch": environment["torch"]}
-    made["device"] = environment.get("gpu", environment["device"])
-    file |= {"digest": SCHEME, "arithmetic": manifest["arithmetic"], "made": made}
-    file["runs"] = [*(e for e in file["runs"] if e["settings"] != entry["settings"]), entry]
+    made = {
+        "on": f"{datetime.now(UTC):%Y-%m-%d}",
+        "foxflow": __version__,
+        "torch": environment["torch"],
+        "device": environment.get("gpu", environment["device"]),
+        "machine": f"{environment['machine']}, {environment['cpu_capability']}, {environment['threads']} threads",
+    }
+    file |= {"digest": SCHEME, "arithmetic": manifest["arithmetic"]}
+    file["runs"] = [*(e for e in file["runs"] if e["settings"] != entry["settings"]), entry | {"made": made}]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(file, indent=1) + "\n", encoding="utf-8")
 

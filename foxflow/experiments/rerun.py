@@ -122,13 +122,19 @@ def again_words(words: Sequence[str], name: str, again: Again) -> tuple[str, ...
     return (*found, "--record", "all", "--dump", "all", "--dump-k", "--dump-steps", f"{first}:{end}")
 
 
-def launch(words: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None) -> Any:
-    """Run foxflow in a fresh process of this interpreter.
+def launch(
+    words: Sequence[str],
+    folder: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+) -> Any:
+    """Run foxflow in a fresh process.
 
     Args:
         words: after `foxflow`, without --json.
         folder: where it works; this one by default.
         variables: of its environment, on top of this process's.
+        python: the interpreter; another one than this must find a foxflow by itself.
 
     Returns:
         The JSON that it printed.
@@ -137,7 +143,7 @@ def launch(words: Sequence[str], folder: Path | None = None, variables: Mapping[
         Mistake: it refused its options; its own words.
         FoxflowError: it died.
     """
-    done = fresh(["foxflow", *words, "--json"], folder, variables)
+    done = fresh(["foxflow", *words, "--json"], folder, variables, python)
     if done.returncode == 2:
         raise Mistake(done.stderr.strip().splitlines()[-1].removeprefix("foxflow: "))
     if done.returncode:
@@ -147,13 +153,17 @@ def launch(words: Sequence[str], folder: Path | None = None, variables: Mapping[
 
 
 def fresh(
-    module: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None
+    module: Sequence[str],
+    folder: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m MODULE …` of this interpreter and this foxflow, from any folder."""
+    """`python -m MODULE …` from any folder; this interpreter runs this foxflow, another one what its own path holds."""
     kept = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    path = os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), *kept]))
+    own = [str(PACKAGE.parent)] if python == sys.executable else []
+    path = os.pathsep.join(dict.fromkeys([*own, *kept]))
     return subprocess.run(
-        [sys.executable, "-m", *module],
+        [python, "-m", *module],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": path} | dict(variables or {}),
         stdin=subprocess.DEVNULL,

@@ -41,7 +41,7 @@ def test_golden_writes_holds_and_tells_a_changed_fingerprint_and_other_settings(
     assert fresh(tmp_path, "golden", "golden.json", "--seeds", "42,43", *TINY, "--write")[0] == 0
     kept = json.loads(golden.read_text())
     assert [run["seed"] for run in kept["runs"]] == [42, 43]
-    assert {"on", "foxflow", "torch", "device"} <= set(kept["made"])
+    assert all({"on", "foxflow", "torch", "device", "machine"} <= set(run["made"]) for run in kept["runs"])
     assert fresh(tmp_path, "golden", "golden.json", "--seeds", "42,43", *TINY, "--threads", "1")[0] == 0
 
     code, out, _ = fresh(tmp_path, "golden", "golden.json", "--seeds", "44", *TINY, "--json")
