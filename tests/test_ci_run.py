@@ -20,7 +20,8 @@ def run(folder: Path, path: str) -> subprocess.CompletedProcess[str]:
     (folder / "Makefile").write_text(MAKEFILE)
     bash = shutil.which("bash")
     assert bash
-    environment = {**os.environ, "PATH": path, "FOXFLOW_REQUIRE": ""}
+    outer = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    environment = {**outer, "PATH": path, "FOXFLOW_REQUIRE": ""}
     return subprocess.run([bash, ".ci/run"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
