@@ -90,6 +90,13 @@ class Where:
     buffer: str
     phase: str = TRAIN
 
+    @property
+    def place(self) -> str:
+        """«step 2, buffer iqn_cos (k 1)» or «eval step 7, buffer obs»."""
+        phase = "" if self.phase == TRAIN else f"{self.phase} "
+        inner = "" if self.k is None else f" (k {self.k})"
+        return f"{phase}step {self.step}, buffer {self.buffer}{inner}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferDiff:

@@ -98,9 +98,14 @@ def _version(package: str) -> str | None:
         return None
 
 
+def processor_flags() -> frozenset[str]:
+    """What Linux says that the processor offers, such as avx2; empty where it does not say."""
+    return frozenset((_line(Path("/proc/cpuinfo"), r"flags\s*:(.+)") or "").split())
+
+
 def _simd() -> str:
     """In torch's words."""
-    flags = (_line(Path("/proc/cpuinfo"), r"flags\s*:(.+)") or "").split()
+    flags = processor_flags()
     return "AVX512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "DEFAULT"
 
 

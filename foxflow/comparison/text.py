@@ -18,13 +18,10 @@ def as_json(comparison: flow.Comparison) -> dict[str, Any]:
 
     A step that is not of phase train has its phase beside its number.
     """
-    first = comparison.first
     return {
         "verdict": comparison.verdict,
         "reason": comparison.reason,
-        "first": None
-        if first is None
-        else {"step": first.step, "k": first.k, "group": first.group, "buffer": first.buffer},
+        "first": first_as_json(comparison.first),
         "compared": comparison.compared,
         "differing": comparison.differing,
         "steps": [
@@ -39,6 +36,11 @@ def as_json(comparison: flow.Comparison) -> dict[str, Any]:
             for step in comparison.steps
         ],
     }
+
+
+def first_as_json(first: flow.Where | None) -> dict[str, Any] | None:
+    """The contract's JSON values of a first divergence."""
+    return None if first is None else {"step": first.step, "k": first.k, "group": first.group, "buffer": first.buffer}
 
 
 def _buffer(b: flow.BufferDiff) -> dict[str, Any]:

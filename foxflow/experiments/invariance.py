@@ -18,13 +18,14 @@ from typing import Any
 from foxflow import flow
 from foxflow.errors import FoxflowError, Mistake, must
 from foxflow.experiments.rerun import launch
+from foxflow.provenance import processor_flags
 
 SIMD_FLAGS = {
     "plain": (),
     "avx2": ("avx2", "fma"),
     "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"),
 }
-"""SIMD level -> what the processor must offer; as in cuda_ext/cpu.h."""
+"""SIMD level -> what the processor must offer; as in cuda_ext/simd.h."""
 SHORT = ("--steps", "4", "--eval-steps", "1")
 """Of a cell's run where no size is asked for: a trade has closed and its label was learnt from."""
 SIZES = ("--quick", "--preset", "--steps", "--eval-steps", "--stop-at")
@@ -89,11 +90,7 @@ def devices_here() -> list[str]:
 
 def simd_here() -> list[str]:
     """The SIMD levels of this processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    flags = set(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
+    flags = processor_flags()
     return [level for level, needed in SIMD_FLAGS.items() if flags.issuperset(needed)]
 
 
@@ -169,6 +166,8 @@ def overall(ran: Sequence[Ran]) -> str:
 
 def as_json(ran: Sequence[Ran]) -> dict[str, Any]:
     """What `foxflow invariance --json` prints."""
+    from foxflow.comparison import first_as_json
+
     return {
         "verdict": overall(ran),
         "cells": [
@@ -180,17 +179,13 @@ def as_json(ran: Sequence[Ran]) -> dict[str, Any]:
                 "torch": one.torch,
                 "fingerprint": one.fingerprint,
                 "verdict": one.verdict,
-                "first": _place(one.first),
+                "first": first_as_json(one.first),
                 "reason": one.reason,
                 "record": one.record,
             }
             for one in ran
         ],
     }
-
-
-def _place(first: flow.Where | None) -> dict[str, Any] | None:
-    return None if first is None else {"step": first.step, "k": first.k, "group": first.group, "buffer": first.buffer}
 
 
 def as_text(ran: Sequence[Ran]) -> str:
@@ -209,8 +204,7 @@ def _verdicts(ran: Sequence[Ran]) -> list[str]:
 def _row(ran: Ran) -> tuple[str, ...]:
     says = ran.verdict
     if ran.first is not None:
-        inner = "" if ran.first.k is None else f" (k {ran.first.k})"
-        says += f" from step {ran.first.step}, buffer {ran.first.buffer}{inner}"
+        says += f" from {ran.first.place}"
     elif ran.reason:
         says += f": {ran.reason}"
     cell = ran.cell

@@ -62,7 +62,7 @@ def locate(seed: int, run_options: Sequence[str], folder: Path, note: Note) -> L
     if found.comparison.verdict == flow.EQUAL or first is None:
         note(f"seed {seed}: {found.comparison.verdict}, {found.comparison.compared} buffers compared")
         return _located(found, pair, None, ran=1, dumped=False)
-    note(f"seed {seed}: the runs part at {_place(first)}")
+    note(f"seed {seed}: the runs part at {first.place}")
     return _closer(pair, found, folder, note)
 
 
@@ -78,9 +78,9 @@ def _closer(plain: Sequence[flow.Record], found: flow.Explanation, folder: Path,
         closer = _explained(pair)
         at = closer.comparison.first
         if at is not None and begin <= at.step - (at.phase == flow.FINAL) < end:
-            note(f"again with every byte of steps {begin} to {end - 1} kept: the runs part at {_place(at)}")
+            note(f"again with every byte of steps {begin} to {end - 1} kept: the runs part at {at.place}")
             return _located(closer, pair, first.step, ran=1 + attempt, dumped=True)
-        where = "no difference this time" if at is None else f"the runs part at {_place(at)}"
+        where = "no difference this time" if at is None else f"the runs part at {at.place}"
         note(f"again with every byte of steps {begin} to {end - 1} kept: {where}; a wider window next")
         begin = max(min(begin, begin if at is None else at.step - 1), 0)
         end = max(end + AFTER, end if at is None else at.step + 1)
@@ -100,12 +100,6 @@ def _explained(pair: Sequence[flow.Record]) -> flow.Explanation:
 
     a, b = pair
     return explain(a, b)
-
-
-def _place(where: flow.Where) -> str:
-    phase = "" if where.phase == flow.TRAIN else f"{where.phase} "
-    inner = "" if where.k is None else f" (k {where.k})"
-    return f"{phase}step {where.step}, buffer {where.buffer}{inner}"
 
 
 def _located(
