@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ FLAGS = (
     "--disable-component-update --disable-sync"
 )
 SCREEN = {"width": 1280, "height": 900}
+COMPILED = ("_C", "_fx1", "_integers")
 TINY = ("--preset", "tiny", "--steps", "6")
 
 
@@ -59,6 +61,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     clean = folder / "outside-git"
     for part in ("foxflow", "expectations"):
         shutil.copytree(ROOT / part, clean / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for module in COMPILED:  # an editable install keeps these elsewhere
+        built = find_spec(f"foxflow.{module}")
+        assert built is not None, module
+        shutil.copy(str(built.origin), clean / "foxflow")
 
     def twins() -> tuple[str, str]:
         run = ("run", "--seed", "42", *TINY)
