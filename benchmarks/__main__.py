@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, dict[str, tuple[str, ...]]] = {
         "threads": (OUT,),
         "products": (OUT,),
         "digests": (OUT,),
+        "recording": (OUT,),
         "dumps": (OUT,),
         "track": (),
         "market": (str(DATA),),

@@ -96,7 +96,7 @@ def writing(step: flow.Step, groups: str, folder: Path) -> list[Row]:
         number = next(numbers)
         with Writer(folder / f"written-{number}", manifest=manifest()) as writer:
             began = time.perf_counter()
-            writer.write(flow.Step(step=0, phase=flow.TRAIN, buffers=tuple(fresh)))
+            writer.write(flow.Step(step=0, phase=flow.TRAIN, buffers=flow.Buffers.of(fresh)))
             seconds["foxflow"].append(time.perf_counter() - began)
         shutil.rmtree(folder / f"written-{number}")
 
@@ -169,7 +169,7 @@ def all_rows(folder: Path) -> list[Row]:
         rows += comparing(pair, both, "compare, dumps", f"2 x {both / 2:.2f} GB", "GB/s")
         for path in pair:
             shutil.rmtree(path)
-    bare = replace(everything, buffers=tuple(replace(b, data=None) for b in everything.buffers))
+    bare = replace(everything, buffers=replace(everything.buffers, data=None))
     for steps in DIGEST_STEPS:
         pair, each = pair_of(folder, "digests", bare, steps), steps * len(bare.buffers) / 1e6
         rows += comparing(pair, each, "compare, digests", f"2 x {each:.2f} M rows", "M pairs of rows/s")

@@ -6,10 +6,14 @@ step runs.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -53,17 +57,50 @@ class Slot:
     dumped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What is known of a captured buffer before its sums are home."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """What is known of the buffers of one take before they are taken; equal only to itself."""
 
     k: int | None
-    slot: Slot
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    nbytes: int
-    data: bytes | None
+    names: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    dtypes: tuple[torch.dtype, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+class Slots:
+    """Where the buffers of a capture point stand; keeps the forms of what was taken by it.
+
+    Args:
+        by_name: what has no slot is not recorded.
+    """
+
+    def __init__(self, by_name: Mapping[str, Slot]) -> None:
+        self.by_name = dict(by_name)
+        self._dumps = any(slot.dumped for slot in by_name.values())
+        self._forms: dict[tuple[object, ...], Form] = {}
+
+    def note(self, k: int | None, buffers: Mapping[str, Tensor]) -> tuple[Note, list[Tensor]]:
+        """What there is to say of those buffers that have slots, with copies of those that are dumped; and those."""
+        names = tuple([name for name in buffers if name in self.by_name])
+        kept = [buffers[name] for name in names]
+        key = (k, names, tuple([x.dtype for x in kept]), tuple([x.shape for x in kept]))
+        if (form := self._forms.get(key)) is None:
+            slots, shapes = tuple(self.by_name[name] for name in names), tuple(tuple(x.shape) for x in kept)
+            form = self._forms[key] = Form(k, names, slots, key[2], shapes)
+        if not self._dumps:
+            return Note(form, None), kept
+        copies = [host_bytes(x) if slot.dumped else None for x, slot in zip(kept, form.slots, strict=True)]
+        return Note(form, tuple(copies)), kept
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is known of the buffers of one take before their sums are home."""
+
+    form: Form
+    data: tuple[bytes | None, ...] | None
+    """Copies of those that are dumped; None where none is."""
 
 
 class Rings:
@@ -107,7 +144,7 @@ class Capture:
         self._notes: list[Note] = []
         self._sums: list[Tensor] = []
 
-    def take(self, buffers: Mapping[str, Tensor], slots: Mapping[str, Slot], k: int | None = None) -> None:
+    def take(self, buffers: Mapping[str, Tensor], slots: Slots, k: int | None = None) -> None:
         """Digest buffers now, and copy those that are dumped; what has no slot is not recorded.
 
         Args:
@@ -115,17 +152,16 @@ class Capture:
             slots: by name.
             k: the iteration of the inner loop.
         """
-        wanted = [(name, x) for name, x in buffers.items() if name in slots]
-        if not wanted:
-            return
-        self._sums.append(sums.sums([x for _, x in wanted]))
-        self._notes += [_note(name, x, slots[name], k) for name, x in wanted]
+        note, wanted = slots.note(k, buffers)
+        if wanted:
+            self._notes.append(note)
+            self._sums.append(sums.sums(wanted))
 
-    def take_rings(self, rings: Rings, slots: Mapping[str, Slot]) -> None:
+    def take_rings(self, rings: Rings, slots: Slots) -> None:
         """Take ring buffers by their running sums; all of them have slots, or none."""
-        found = [_note(name, x, slots[name], None) for name, x in rings.buffers.items() if name in slots]
-        if found:
-            self._notes += found
+        note, wanted = slots.note(None, rings.buffers)
+        if wanted:
+            self._notes.append(note)
             self._sums.append(rings.sums.clone())
 
     def add(self, taken: Taken) -> None:
@@ -139,11 +175,6 @@ class Capture:
         taken = Taken(tuple(self._notes), torch.cat(self._sums) if self._sums else None)
         self._notes, self._sums = [], []
         return taken
-
-
-def _note(name: str, x: Tensor, slot: Slot, k: int | None) -> Note:
-    data = host_bytes(x) if slot.dumped else None
-    return Note(k, slot, name, DTYPES[x.dtype], tuple(x.shape), x.numel() * x.element_size(), data)
 
 
 class Arriving:
@@ -172,7 +203,7 @@ def _started(x: Tensor) -> Tensor:
 
 
 def captured(notes: Sequence[Note], home: Tensor | None) -> tuple[flow.Captured, ...]:
-    """Buffers with their digests, in dataflow order.
+    """Buffers with their digests, in dataflow order, as `flow.Buffers`: the type names the rows that it stands for.
 
     Args:
         notes: of `Taken`.
@@ -180,26 +211,36 @@ def captured(notes: Sequence[Note], home: Tensor | None) -> tuple[flow.Captured,
     """
     if home is None:
         return ()
-    heads = np.array([digest.head(note.dtype, note.shape, note.nbytes) for note in notes], np.uint64)
-    texts = digest.finish(home.numpy().view(np.uint64), heads)
-    found = [
-        flow.Captured(
-            k=note.k,
-            order=note.slot.order,
-            group=note.slot.group,
-            buffer=note.name,
-            dtype=note.dtype,
-            shape=note.shape,
-            nbytes=note.nbytes,
-            digest=text,
-            data=note.data,
-        )
-        for note, text in zip(notes, texts, strict=True)
-    ]
-    return tuple(sorted(found, key=lambda c: c.order))
+    columns, at, heads = _columns(tuple([note.form for note in notes]))
+    data = None
+    if any(note.data is not None for note in notes):
+        copies = [copy for note in notes for copy in note.data or (None,) * len(note.form.names)]
+        data = tuple([copies[i] for i in at])
+    digests = digest.finish(home.numpy().view(np.uint64)[at], heads)
+    return cast("tuple[flow.Captured, ...]", flow.Buffers(columns=columns, digests=digests, data=data))
 
 
-def slots(rows: Sequence[tuple[str, str]], first: int, dumped: Iterable[str]) -> dict[str, Slot]:
+@functools.lru_cache(maxsize=256)
+def _columns(forms: tuple[Form, ...]) -> tuple[flow.Columns, npt.NDArray[np.intp], digest.Sums]:
+    """The columns of takes one after another in dataflow order, where each row stood in them, and digest heads."""
+    rows = [(form, i) for form in forms for i in range(len(form.names))]
+    at = sorted(range(len(rows)), key=lambda row: rows[row][0].slots[rows[row][1]].order)
+    rows = [rows[i] for i in at]
+    shapes, dtypes = tuple(form.shapes[i] for form, i in rows), [form.dtypes[i] for form, i in rows]
+    columns = flow.Columns(
+        k=tuple(form.k for form, _ in rows),
+        order=tuple(form.slots[i].order for form, i in rows),
+        group=tuple(form.slots[i].group for form, i in rows),
+        buffer=tuple(form.names[i] for form, i in rows),
+        dtype=tuple(DTYPES[dtype] for dtype in dtypes),
+        shape=shapes,
+        nbytes=tuple(math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)),
+    )
+    heads = map(digest.head, columns.dtype, columns.shape, columns.nbytes)
+    return columns, np.array(at, np.intp), np.fromiter(heads, np.uint64, len(rows))
+
+
+def slots(rows: Sequence[tuple[str, str]], first: int, dumped: Iterable[str]) -> Slots:
     """Number buffers in order.
 
     Args:
@@ -208,4 +249,4 @@ def slots(rows: Sequence[tuple[str, str]], first: int, dumped: Iterable[str]) ->
         dumped: names whose bytes are kept.
     """
     kept = set(dumped)
-    return {name: Slot(first + i, group, name in kept) for i, (name, group) in enumerate(rows)}
+    return Slots({name: Slot(first + i, group, name in kept) for i, (name, group) in enumerate(rows)})

@@ -155,7 +155,7 @@ def _mixed(z: Sums) -> Sums:
     return z ^ z >> np.uint64(31)
 
 
-def finish(sums: Sums, heads: Sums) -> list[str]:
+def finish(sums: Sums, heads: Sums) -> bytes:
     """Make digests of sums.
 
     Args:
@@ -163,11 +163,20 @@ def finish(sums: Sums, heads: Sums) -> list[str]:
         heads: uint64[n], `head` of each.
 
     Returns:
-        n digests as text.
+        n digests, the 16 bytes each that their hex digits spell.
     """
-    lanes = _mixed(sums ^ heads[:, None] ^ np.array(S, dtype=np.uint64))
-    text = lanes.astype(">u8").tobytes().hex()
-    return ["fx1:" + text[at : at + 32] for at in range(0, len(text), 32)]
+    return _mixed(sums ^ heads[:, None] ^ np.array(S, dtype=np.uint64)).astype(">u8").tobytes()
+
+
+def texts(raw: bytes) -> list[str]:
+    """Digests as text, of their 16 bytes each."""
+    digits = raw.hex()
+    return ["fx1:" + digits[at : at + 32] for at in range(0, len(digits), 32)]
+
+
+def raw(texts: Iterable[str]) -> bytes:
+    """The 16 bytes each that well-formed digests spell."""
+    return bytes.fromhex("".join([text[4:] for text in texts]))
 
 
 def digest(data: Any, dtype: str, shape: Sequence[int]) -> str:
@@ -204,21 +213,21 @@ class Fold:
         self._sums = [0, 0]
         self._count = 1
 
-    def add(self, digests: Sequence[str]) -> None:
-        """Add digests in their order."""
-        self._take("".join([text[4:] for text in digests]), 2 * self._count)
-        self._count += len(digests)
+    def add(self, digests: bytes) -> None:
+        """Add digests in their order, 16 bytes each."""
+        self._take(digests, 2 * self._count)
+        self._count += len(digests) // 16
 
-    def _take(self, text: str, first_word: int) -> None:
-        found = lane_sums(bytes.fromhex(text), first_word)
+    def _take(self, digests: bytes, first_word: int) -> None:
+        found = lane_sums(digests, first_word)
         self._sums = [(old + new) & MASK for old, new in zip(self._sums, found, strict=True)]
 
     def result(self, capture: str) -> str:
         """The fingerprint, given the digest of the capture set; what was added so far stays."""
-        first = lane_sums(bytes.fromhex(capture[4:]))
+        first = lane_sums(raw([capture]))
         sums = np.array([[old + new & MASK for old, new in zip(self._sums, first, strict=True)]], dtype=np.uint64)
         nbytes = 16 * self._count
-        return finish(sums, np.array([head("u8", (nbytes,), nbytes)], dtype=np.uint64))[0]
+        return texts(finish(sums, np.array([head("u8", (nbytes,), nbytes)], dtype=np.uint64)))[0]
 
 
 def fold(digests: Iterable[str], capture: str) -> str:
@@ -229,5 +238,5 @@ def fold(digests: Iterable[str], capture: str) -> str:
         capture: the digest of the capture set they belong to.
     """
     whole = Fold()
-    whole.add(list(digests))
+    whole.add(raw(digests))
     return whole.result(capture)

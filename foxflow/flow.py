@@ -8,9 +8,11 @@ Maps travel as sorted tuples of pairs, JSON as text, floats inside JSON text as 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from foxflow.errors import must
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,13 +42,87 @@ class Captured:
     data: bytes | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Columns:
+    """What is known of a step's buffers before the step: a column each of `Captured`'s fields, in dataflow order.
+
+    Made once and shared by all steps that capture alike; equal only to itself, so that what is made of one is kept.
+    """
+
+    k: tuple[int | None, ...]
+    order: tuple[int, ...]
+    group: tuple[str, ...]
+    buffer: tuple[str, ...]
+    dtype: tuple[str, ...]
+    shape: tuple[tuple[int, ...], ...]
+    nbytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffers:
+    """A step's buffers; iterating makes a `Captured` of each."""
+
+    columns: Columns
+    digests: bytes
+    """Their 16 bytes each, as in the text's hex digits."""
+    data: tuple[bytes | None, ...] | None = None
+    """The bytes of each that is dumped; None where none is."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Captured]) -> Buffers:
+        """Gather rows, in their order; what is gathered already stays as it is.
+
+        Raises:
+            Mistake: a digest is not `fx1:` and 32 lower-case hex digits.
+        """
+        if isinstance(rows, cls):
+            return rows
+        rows = tuple(rows)
+        names = ("k", "order", "group", "buffer", "dtype", "shape", "nbytes")
+        columns = Columns(**{name: tuple(getattr(row, name) for row in rows) for name in names})
+        data = tuple(row.data for row in rows)
+        dumped = any(copy is not None for copy in data)
+        return cls(columns=columns, digests=b"".join(map(_raw, rows)), data=data if dumped else None)
+
+    def __len__(self) -> int:
+        return len(self.columns.buffer)
+
+    def __iter__(self) -> Iterator[Captured]:
+        c, text = self.columns, self.digests.hex()
+        data = self.data or (None,) * len(self)
+        for i, copy in enumerate(data):
+            yield Captured(
+                k=c.k[i],
+                order=c.order[i],
+                group=c.group[i],
+                buffer=c.buffer[i],
+                dtype=c.dtype[i],
+                shape=c.shape[i],
+                nbytes=c.nbytes[i],
+                digest=f"fx1:{text[32 * i : 32 * i + 32]}",
+                data=copy,
+            )
+
+
+def _raw(row: Captured) -> bytes:
+    """The 16 bytes of a digest."""
+    try:
+        raw = bytes.fromhex(row.digest[4:])
+    except ValueError:
+        raw = b""
+    if len(raw) != 16 or f"fx1:{raw.hex()}" != row.digest:
+        rule = "have a digest of fx1: and 32 hex digits"
+        raise must(f"buffer {row.buffer}", rule, repr(row.digest), "Make it with foxflow.digest.")
+    return raw
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Everything captured in one step; holds no live tensor."""
 
     step: int
     phase: str
-    buffers: tuple[Captured, ...]
+    buffers: Buffers | tuple[Captured, ...]
     diag: str | None = None
     """The step's line of diag.jsonl, JSON text without a line end; None for steps without one."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +91,16 @@ def gathered(batches: Iterator[Any]) -> Iterator[Any]:
             held, rows = [], 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+def dump_groups(rows: Sequence[int], nbytes: Sequence[int]) -> Iterator[list[int]]:
+    """Split rows so that a group's buffers have `DUMP_GROUP_BYTES` at most, or a buffer more stands alone."""
+    held: list[int] = []
+    size = 0
+    for row in rows:
+        if held and size + nbytes[row] > DUMP_GROUP_BYTES:
+            yield held
+            held, size = [], 0
+        held.append(row)
+        size += nbytes[row]
+    yield held

@@ -1,21 +1,24 @@
 """Names and columns of a record's files.
 
 manifest.json                seals the rest once the run is closed; `complete` is false until then
-digests.parquet              one row per buffer and step; `digests.arrows`, an append-only stream, while running
+digests.parquet              one row per buffer and step
+digests.arrows               the same while running: an append-only stream of one row per step, see `RUNNING_COLUMNS`
 buffers/step-000000.parquet  the same columns and the bytes, one file per dumped step (eval-…, final-… likewise)
 diag.jsonl                   one line per step
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from foxflow import flow
+from foxflow.digest import SCHEME
 
 SCHEMA_VERSION = 1
 MANIFEST, DIGESTS, RUNNING, DIAG, BUFFERS = (
@@ -50,6 +53,22 @@ COLUMNS = pa.schema(
 )
 """`flow.DIGEST_COLUMNS`; a shape is JSON text such as "[3,4]", a digest text, k null where there is none."""
 
+FORM_COLUMNS = pa.schema([COLUMNS.field(name) for name in COLUMNS.names if name not in ("step", "phase", "digest")])
+"""What steps that capture alike have in common."""
+
+RUNNING_COLUMNS = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("phase", pa.string()),
+        ("form", pa.int64()),
+        ("rows", pa.binary()),
+        ("digests", pa.binary()),
+    ]
+)
+"""A step while the run goes on: the number of its form, that form as an Arrow message at its first step, 16 bytes a
+digest."""
+
+RUNNING_TYPES = RUNNING_COLUMNS.types
 DUMP_COLUMNS = COLUMNS.append(pa.field("data", pa.large_binary()))
 
 _DUMP = re.compile(rf"{BUFFERS}/(step|eval|final)-(\d{{6,}})\.parquet")
@@ -67,27 +86,58 @@ def dumps_among(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(found, key=lambda place: (PHASES.index(place[0]), place[1])))
 
 
-def rows(step: flow.Step, rank: int, buffers: Sequence[flow.Captured]) -> list[list[object]]:
-    """The columns of `COLUMNS` for some buffers of a step."""
-    return [
-        [step.step] * len(buffers),
-        [step.phase] * len(buffers),
-        [b.k for b in buffers],
-        [rank] * len(buffers),
-        [b.order for b in buffers],
-        [b.group for b in buffers],
-        [b.buffer for b in buffers],
-        [b.dtype for b in buffers],
-        [shape_text(b.shape) for b in buffers],
-        [b.nbytes for b in buffers],
-        [b.digest for b in buffers],
+def form(columns: flow.Columns, rank: int) -> Any:
+    """A step's columns but for its number, phase and digests, as a batch of `FORM_COLUMNS`."""
+    values: list[Any] = [
+        columns.k,
+        [rank] * len(columns.k),
+        columns.order,
+        columns.group,
+        columns.buffer,
+        columns.dtype,
+        [canonical(shape) for shape in columns.shape],
+        columns.nbytes,
     ]
+    arrays = [pa.array(value, field.type) for value, field in zip(values, FORM_COLUMNS, strict=True)]
+    return pa.record_batch(arrays, schema=FORM_COLUMNS)
 
 
-@functools.lru_cache(maxsize=65536)
-def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape as JSON."""
-    return canonical(shape)
+def rows(form: Any, phase: str, step: int, digests: bytes) -> Any:
+    """The rows of a step, as a batch of `COLUMNS`.
+
+    Args:
+        form: of the function `form`.
+        phase: of the step.
+        step: its number.
+        digests: 16 bytes a row.
+    """
+    first = [pa.repeat(pa.scalar(value, COLUMNS.field(i).type), len(form)) for i, value in enumerate((step, phase))]
+    return pa.record_batch([*first, *form.columns, _texts(digests)], schema=COLUMNS)
+
+
+def running(phase: str, step: int, digests: bytes, number: int, form: Any) -> Any:
+    """A step as the next message of digests.arrows, which begins with the schema's.
+
+    Args:
+        phase: of the step.
+        step: its number.
+        digests: 16 bytes a row.
+        number: of its form.
+        form: of the function `form`, where it was not written yet; None after that.
+    """
+    values = [[step], [phase], [number], [None if form is None else form.serialize().to_pybytes()], [digests]]
+    arrays = [pa.array(value, type_) for value, type_ in zip(values, RUNNING_TYPES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=RUNNING_COLUMNS).serialize()
+
+
+def _texts(digests: bytes) -> Any:
+    """A column of digests as text."""
+    count = len(digests) // 16
+    text = np.empty((count, 36), np.uint8)
+    text[:, :4] = np.frombuffer(f"{SCHEME}:".encode(), np.uint8)
+    text[:, 4:] = np.frombuffer(digests.hex().encode(), np.uint8).reshape(count, 32)
+    offsets = np.arange(count + 1, dtype=np.int32) * 36
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
 def canonical(value: object) -> str:

@@ -70,10 +70,15 @@ def _parsed(folder: Path, text: bytes) -> dict[str, Any]:
 
 
 def running_batches(path: Path) -> Iterator[Any]:
-    """Batches of a run that may have been killed: a torn last batch ends the stream."""
+    """Batches of a run that may have been killed, one a step: a torn last step ends the stream."""
+    forms: dict[int, Any] = {}
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-            yield from stream
+            for batch in stream:
+                step, phase, form, digests = (batch[name][0].as_py() for name in ("step", "phase", "form", "digests"))
+                if (rows := batch["rows"][0]).is_valid:
+                    forms[form] = pa.ipc.read_record_batch(rows.as_buffer(), layout.FORM_COLUMNS)
+                yield layout.rows(forms[form], phase, step, digests)
     except (pa.ArrowException, OSError):
         return
 

@@ -79,7 +79,7 @@ def _broken_digests(record: flow.Record, manifest: dict[str, Any], dumped: dict[
         if not digest.all_well_formed([str(text) for text in texts]):
             yield f"{layout.DIGESTS}: each digest must be fx1: and 32 hex digits"
             return
-        whole.add([text for text, buffer in zip(texts, buffers, strict=True) if buffer in names])
+        whole.add(digest.raw(text for text, buffer in zip(texts, buffers, strict=True) if buffer in names))
         if dumped:
             yield from _departures(batch, dumped)
     if record.complete:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import math
 import os
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from foxflow import digest, flow
-from foxflow.errors import CorruptRecord, must
+from foxflow.errors import CorruptRecord, Mistake, must
 from foxflow.record import files, layout
+from foxflow.record.forms import Form, Forms, check_bytes
 from foxflow.record.reader import open_record, running_batches
 
 SYNC_SECONDS = 1.0
-LARGEST_DUMP_BYTES = 2**31 - 1
 
 
 class Writer:
@@ -36,12 +36,13 @@ class Writer:
     """
 
     def __init__(self, folder: str | Path, *, manifest: dict[str, Any], rank: int = 0) -> None:
-        self._folder, self._manifest, self._rank = Path(folder), _checked(manifest), rank
+        self._folder, self._manifest = Path(folder), _checked(manifest)
         capture = self._manifest["capture"]
         self._names: dict[str, None] = dict.fromkeys(capture.get("names") or ())
         self._all_names, self._thinned = capture.get("names") is None, bool(capture.get("thinned", False))
         self._fold, self._rows, self._captured = digest.Fold(), 0, 0
         self._ranges: list[list[Any]] = []
+        self._forms = Forms(None if self._all_names else self._names, rank)
         self._start()
 
     def _start(self) -> None:
@@ -51,11 +52,10 @@ class Writer:
         (self._folder / layout.BUFFERS).mkdir(parents=True, exist_ok=True)
         files.write_bytes(self._folder / layout.MANIFEST, self._text(complete=False, fingerprint=None, sealed={}))
         self._digests_file = (self._folder / layout.RUNNING).open("xb")
-        self._digests = pa.ipc.new_stream(
-            self._digests_file, layout.COLUMNS, options=pa.ipc.IpcWriteOptions(compression="lz4")
-        )
+        self._digests_file.write(layout.RUNNING_COLUMNS.serialize())
         self._diag: Any = None
-        self._synced = time.monotonic()
+        self._disk, self._synced = ThreadPoolExecutor(1, "foxflow-disk"), time.monotonic()
+        self._syncing: Future[None] = self._disk.submit(os.fsync, self._digests_file.fileno())
 
     def write(self, step: flow.Step) -> None:
         """Append a step: its digests and its diag line, and its dump as a file of its own.
@@ -63,21 +63,27 @@ class Writer:
         Raises:
             Mistake: the step comes out of order, twice, or with a buffer that contradicts itself.
         """
-        self._check(step)
-        dumped = [b for b in step.buffers if b.data is not None]
-        if dumped:
-            self._dump(step, dumped)
-        columns = layout.rows(step, self._rank, step.buffers)
-        self._digests.write_batch(pa.record_batch(columns, schema=layout.COLUMNS))
+        where, buffers = self._next(step), flow.Buffers.of(step.buffers)
+        try:
+            form = self._forms.of(buffers.columns)
+            check_bytes(buffers)
+        except Mistake as error:
+            raise Mistake(f"{where}, {error}") from None
+        if buffers.data is not None:
+            self._dump(step, form, buffers)
+        rows = None if form.written else form.rows
+        self._digests_file.write(layout.running(step.phase, step.step, buffers.digests, form.number, rows))
         self._digests_file.flush()
         if step.diag is not None:
             self._append_diag(step.diag)
-        self._count(step)
-        if time.monotonic() - self._synced > SYNC_SECONDS:
-            os.fsync(self._digests_file.fileno())
+        self._count(step, form, buffers)
+        if self._syncing.done() and time.monotonic() - self._synced > SYNC_SECONDS:
+            self._syncing.result()
+            self._syncing = self._disk.submit(os.fsync, self._digests_file.fileno())
             self._synced = time.monotonic()
 
-    def _check(self, step: flow.Step) -> None:
+    def _next(self, step: flow.Step) -> str:
+        """The step in words, once it is known to come after the last one."""
         where = f"{step.phase} step {step.step}"
         if step.phase not in layout.PHASES:
             raise must("phase", f"be one of {', '.join(layout.PHASES)}", repr(step.phase))
@@ -87,34 +93,18 @@ class Writer:
                 raise must(
                     where, f"come after {phase} step {stop - 1}", "it later", "Write train, eval, final, ascending."
                 )
-        if len({(b.k, b.buffer) for b in step.buffers}) < len(step.buffers):
-            names = [(b.buffer, b.k) for b in step.buffers]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise must(where, "hold each buffer once per k", f"{twice[0]} (k {twice[1]}) twice", "Number them by k.")
-        if not digest.all_well_formed([b.digest for b in step.buffers]) or not all(map(_whole, step.buffers)):
-            for b in step.buffers:
-                if (fault := _fault(b)) is not None:
-                    raise must(f"{where}, buffer {b.buffer}", *fault)
+        return where
 
-    def _dump(self, step: flow.Step, dumped: list[flow.Captured]) -> None:
+    def _dump(self, step: flow.Step, form: Form, buffers: flow.Buffers) -> None:
+        rows, data = layout.rows(form.rows, step.phase, step.step, buffers.digests), buffers.data or ()
+        dumped = [i for i, copy in enumerate(data) if copy is not None]
         with (
             files.whole(self._folder / layout.dump_name(step.phase, step.step)) as fresh,
             files.parquet(fresh, layout.DUMP_COLUMNS) as out,
         ):
-            held: list[flow.Captured] = []
-            for b in dumped:
-                if held and sum(h.nbytes for h in held) + b.nbytes > files.DUMP_GROUP_BYTES:
-                    out.write_table(self._table(step, held))
-                    held = []
-                held.append(b)
-            out.write_table(self._table(step, held))
-
-    def _table(self, step: flow.Step, buffers: list[flow.Captured]) -> Any:
-        columns: list[Any] = [*layout.rows(step, self._rank, buffers), [b.data for b in buffers]]
-        return pa.table(
-            [pa.array(values, field.type) for values, field in zip(columns, layout.DUMP_COLUMNS, strict=True)],
-            schema=layout.DUMP_COLUMNS,
-        )
+            for group in files.dump_groups(dumped, buffers.columns.nbytes):
+                held = pa.array([data[i] for i in group], pa.large_binary())
+                out.write_table(pa.table([*rows.take(group).columns, held], schema=layout.DUMP_COLUMNS))
 
     def _append_diag(self, line: str) -> None:
         if self._diag is None:
@@ -122,15 +112,16 @@ class Writer:
         self._diag.write(line.encode() + b"\n")
         self._diag.flush()
 
-    def _count(self, step: flow.Step) -> None:
-        if self._all_names:
-            self._names |= dict.fromkeys(b.buffer for b in step.buffers if b.buffer not in self._names)
-            digests = [b.digest for b in step.buffers]
-        else:
-            digests = [b.digest for b in step.buffers if b.buffer in self._names]
-        self._fold.add(digests)
-        self._captured += len(digests)
-        self._rows += len(step.buffers)
+    def _count(self, step: flow.Step, form: Form, buffers: flow.Buffers) -> None:
+        counted = buffers.digests
+        if form.counted is not None:
+            counted = np.frombuffer(counted, "V16")[form.counted].tobytes()
+        elif self._all_names and not form.written:
+            self._names |= dict.fromkeys(buffers.columns.buffer)
+        form.written = True
+        self._fold.add(counted)
+        self._captured += len(counted) // 16
+        self._rows += len(form.rows)
         if self._ranges and self._ranges[-1][0] == step.phase and self._ranges[-1][2] == step.step:
             self._ranges[-1][2] += 1
         else:
@@ -179,7 +170,7 @@ class Writer:
         """Let go of the files without sealing them: what was written stays as an incomplete record."""
         if self._digests_file.closed:
             return
-        self._digests.close()
+        self._disk.shutdown()
         self._digests_file.close()
         if self._diag is not None:
             self._diag.close()
@@ -204,30 +195,3 @@ def _checked(manifest: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(manifest["capture"], dict):
         raise must("manifest capture", "be a map with names and thinned", repr(manifest["capture"]))
     return {key: manifest[key] for key in layout.DECLARED}
-
-
-def _whole(b: flow.Captured) -> bool:
-    """Whether a buffer has as many bytes as its dtype and shape say, and not too many to dump."""
-    if b.nbytes != _size(b.dtype, b.shape):
-        return False
-    return b.data is None or len(b.data) == b.nbytes <= LARGEST_DUMP_BYTES
-
-
-@functools.lru_cache(maxsize=65536)
-def _size(dtype: str, shape: tuple[int, ...]) -> int | None:
-    """Bytes of a buffer; None for an unknown dtype."""
-    return math.prod(shape) * digest.DTYPES[dtype][1] if dtype in digest.DTYPES else None
-
-
-def _fault(b: flow.Captured) -> tuple[str, object, str] | None:
-    """What is wrong with a buffer, as rule, value and advice."""
-    if b.dtype not in digest.DTYPES:
-        return f"have a dtype of {', '.join(digest.DTYPES)}", b.dtype, "Log its raw bits as integers."
-    if not digest.well_formed(b.digest):
-        return "have a digest of fx1: and 32 hex digits", b.digest, "Make it with foxflow.digest."
-    held = b.nbytes if b.data is None else len(b.data)
-    if not _size(b.dtype, b.shape) == b.nbytes == held:
-        return f"hold {_size(b.dtype, b.shape)} bytes for {b.dtype} {list(b.shape)}", held, "Copy it contiguous."
-    if not _whole(b):
-        return "be under 2 GiB to be dumped", f"{b.nbytes} bytes", "Leave it out of the dump; its digest is kept."
-    return None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,7 +24,11 @@ from foxflow.ops import learn
 from foxflow.replay import Replay
 from foxflow.train.table import HEADS
 
+Characters = npt.NDArray[np.uint8]
 LOSSES = (*HEADS, "total")
+JSON = json.JSONEncoder(allow_nan=False)
+DIGITS = np.dtype("V32")
+"""The hex digits of a digest."""
 
 
 WORLD_INTS = 5
@@ -94,18 +102,47 @@ class Diag:
             "equity_usd": ints[3] * self._tick_value_e4 / 20_000,
         }
 
-    def line(self, t: int, phase: str, fields: dict[str, object], captured: Iterable[flow.Captured]) -> str:
+    def line(
+        self, t: int, phase: str, fields: dict[str, object], captured: flow.Buffers | Iterable[flow.Captured]
+    ) -> str:
         """JSON text of one step; `elapsed_s` last."""
-        checksums: dict[str, dict[str, str]] = {}
-        for buffer in captured:
-            checksums.setdefault(buffer.group, {})[buffer.buffer] = buffer.digest
-        nonfinite: list[str] = []
+        buffers, nonfinite = flow.Buffers.of(captured), list[str]()
         head = {"step": t, "phase": phase, "seed": self._config.seed}
         body = {name: plain(value, name, nonfinite) for name, value in fields.items()}
-        elapsed = round(time.perf_counter() - self._began, 3)
-        return json.dumps(
-            {**head, **body, "nonfinite": nonfinite, "checksums": checksums, "elapsed_s": elapsed}, allow_nan=False
-        )
+        text = JSON.encode({**head, **body, "nonfinite": nonfinite})
+        checksums, elapsed = _gaps(buffers.columns).filled(buffers.digests), round(time.perf_counter() - self._began, 3)
+        return f'{text[:-1]}, "checksums": {checksums}, "elapsed_s": {elapsed}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """JSON of a step's checksums with a gap for the digits of each digest."""
+
+    text: Characters
+    at: npt.NDArray[np.intp]
+    """Where each gap begins in the text."""
+    rows: npt.NDArray[np.intp]
+    """Which digest fills each gap."""
+
+    def filled(self, digests: bytes) -> str:
+        """The text with digests of 16 bytes each."""
+        text = self.text.copy()
+        places = np.ndarray((max(text.size - 31, 0),), DIGITS, text, strides=(1,))
+        places[self.at] = np.frombuffer(digests.hex().encode(), DIGITS)[self.rows]
+        return text.tobytes().decode()
+
+
+@functools.lru_cache(maxsize=64)
+def _gaps(columns: flow.Columns) -> _Gaps:
+    """Checksums by group and buffer, the last k of each."""
+    last: dict[str, dict[str, int]] = {}
+    for row, (group, buffer) in enumerate(zip(columns.group, columns.buffer, strict=True)):
+        last.setdefault(group, {})[buffer] = row
+    gap = "fx1:" + 32 * "?"
+    text = json.dumps({group: dict.fromkeys(buffers, gap) for group, buffers in last.items()})
+    begins = [found.end() - 32 for found in re.finditer(re.escape(gap), text)]
+    rows = [row for buffers in last.values() for row in buffers.values()]
+    return _Gaps(np.frombuffer(text.encode(), np.uint8), np.array(begins, np.intp), np.array(rows, np.intp))
 
 
 def plain(value: object, name: str, nonfinite: list[str]) -> object:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from foxflow.capture import Slot, slots
+from collections.abc import Callable
+
+from foxflow import capture
 from foxflow.config import Recording, Shape
 from foxflow.train.dataflow import Buffer, buffers
 
@@ -15,7 +17,7 @@ ONLY_DUMPED = ("mamba_a_state", "mamba_b_state")
 ONCE = "X"
 """Group captured at load and in the closing snapshot."""
 
-Slots = dict[str, Slot]
+Slots = capture.Slots
 
 
 class Plan:
@@ -31,6 +33,8 @@ class Plan:
         self._recording, self._steps, self._inner = recording, steps, shape.K
         left_out = {"all": "", "light": LIGHT_LEAVES_OUT}.get(recording.level)
         self._all = () if left_out is None else tuple(b for b in buffers(shape) if b.group not in left_out)
+        self._groups = {b.group for b in self._all}
+        self._made: dict[tuple[object, ...], Slots] = {}
 
     def names(self) -> tuple[str, ...]:
         """The buffers that make the fingerprint, in dataflow order, each once."""
@@ -38,22 +42,33 @@ class Plan:
 
     def start(self, step: int) -> Slots:
         """Buffers captured before the inner loop (at s and e)."""
-        return self._slots(self._of(step, "s") + self._of(step, "e"), 0, step)
+        return self._kept(("start", *self._like(step)), lambda: self._slots(self._before(step), 0, step))
 
     def inner(self, step: int, k: int) -> Slots:
         """Buffers captured in iteration k; unless dump_k is set, only the last iteration's bytes are kept."""
-        rows, before = self._of(step, "k"), len(self._of(step, "s")) + len(self._of(step, "e"))
-        kept = self._recording.dump_k or k == self._inner - 1
-        return self._slots(rows, before + k * len(rows), step if kept else None)
+
+        def made() -> Slots:
+            rows, kept = self._of(step, "k"), self._recording.dump_k or k == self._inner - 1
+            return self._slots(rows, len(self._before(step)) + k * len(rows), step if kept else None)
+
+        return self._kept(("inner", k, *self._like(step)), made)
 
     def end(self, step: int) -> Slots:
         """Buffers captured after the inner loop."""
-        before = len(self._of(step, "s")) + len(self._of(step, "e")) + self._inner * len(self._of(step, "k"))
-        return self._slots(self._of(step, "l"), before, step)
+
+        def made() -> Slots:
+            before = len(self._before(step)) + self._inner * len(self._of(step, "k"))
+            return self._slots(self._of(step, "l"), before, step)
+
+        return self._kept(("end", *self._like(step)), made)
 
     def evaluation(self, step: int) -> Slots:
         """Buffers of an evaluation step."""
-        return self._slots([b for b in self._all if b.row in EVAL_ROWS and b.at in "se"], 0, step)
+
+        def made() -> Slots:
+            return self._slots([b for b in self._all if b.row in EVAL_ROWS and b.at in "se"], 0, step)
+
+        return self._kept(("evaluation", *self._like(step)), made)
 
     def final(self) -> Slots:
         """Buffers of the closing snapshot, which is never dumped."""
@@ -61,12 +76,25 @@ class Plan:
 
     def dumping(self, step: int) -> bool:
         """Whether a step keeps the bytes of any buffer."""
-        return any(self.dumps(step, group) for group in {b.group for b in self._all})
+        return any(self.dumps(step, group) for group in self._groups)
 
     def dumps(self, step: int, group: str) -> bool:
         """Whether a group's bytes are kept at a step."""
         first, end = self._recording.dump_steps
         return first <= step < end and group in self._recording.dump_groups
+
+    def _like(self, step: int) -> tuple[bool, bool]:
+        """What tells steps of different slots apart: the first one, and whether bytes are kept."""
+        return step == 0, self.dumping(step)
+
+    def _kept(self, like: tuple[object, ...], make: Callable[[], Slots]) -> Slots:
+        """Slots made once for all steps that are alike."""
+        if like not in self._made:
+            self._made[like] = make()
+        return self._made[like]
+
+    def _before(self, step: int) -> list[Buffer]:
+        return self._of(step, "s") + self._of(step, "e")
 
     def _of(self, step: int, at: str) -> list[Buffer]:
         return [
@@ -79,4 +107,4 @@ class Plan:
 
     def _slots(self, rows: list[Buffer], first: int, step: int | None) -> Slots:
         dumped = [b.name for b in rows if step is not None and self.dumps(step, b.group)]
-        return slots([(b.name, b.group) for b in rows], first, dumped)
+        return capture.slots([(b.name, b.group) for b in rows], first, dumped)

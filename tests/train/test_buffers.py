@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -73,6 +74,16 @@ def test_the_closing_snapshot_captures_rows_1_to_10_and_is_numbered_by_the_steps
     assert (last.phase, last.step, last.diag) == (flow.FINAL, STEPS, None)
     assert seen(last) == [(b.name, None) for b in wanted("s", lambda b: b.row <= 10)]
     assert not any(b.data for b in last.buffers)
+
+
+def test_a_diag_line_holds_the_last_digest_of_each_buffer_by_group(run: list[flow.Step]) -> None:
+    for step in run[:-1]:
+        wanted: dict[str, dict[str, str]] = defaultdict(dict)
+        for b in step.buffers:
+            wanted[b.group][b.buffer] = b.digest
+        found = json.loads(step.diag or "")
+        assert found["checksums"] == wanted
+        assert list(found)[-2:] == ["checksums", "elapsed_s"]
 
 
 def test_every_captured_buffer_has_the_group_dtype_and_shape_of_the_table(run: list[flow.Step]) -> None:
