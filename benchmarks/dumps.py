@@ -1,8 +1,9 @@
 """Dumps and digests on disk: write rate against torch.save and safetensors, compare's rate warm, and its peak memory.
 
 `python -m benchmarks.dumps [OUT.json]`. The tensors are those of a step of the trainer at default shapes. Writers take
-turns; each hands its file to the disk (fsync). Rates of compare are of the second reading and those after it, its peak
-memory is that of a fresh process; two sizes of record show what grows.
+turns; each hands its file to the disk (fsync); foxflow's time includes the copy that a capture makes first. Rates of
+compare are of the second reading and those after it, its peak memory is that of a fresh process; two sizes of record
+show what grows.
 """
 
 from __future__ import annotations

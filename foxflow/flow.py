@@ -144,6 +144,9 @@ class Record:
     """(phase, step) of each dump, in order."""
     digests: Callable[[], Iterator[pa.RecordBatch]]
     dump: Callable[[str, int], Iterator[pa.RecordBatch]]
+    dump_unchecked: Callable[[str, int], Iterator[pa.RecordBatch]]
+    """As `dump`, the data as they lie in the file, without its checksums, and text plain: for those who check every
+    digest."""
     read: Callable[[str], bytes | None]
     """Bytes of one of the record's other files by name (diag.jsonl, eval_summary.json …), None if absent."""
 

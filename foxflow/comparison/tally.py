@@ -163,7 +163,10 @@ def _unequal(a: Block, b: Block) -> Places:
 def _pieces(block: Block, bounds: list[int], groups: int) -> list[Counts]:
     """For each step in a block: its groups in order of appearance, with their rows."""
     steps = len(bounds) - 1
-    starts = np.union1d(np.flatnonzero(block.group[1:] != block.group[:-1]) + 1, bounds[:-1])
+    begins = np.ones(len(block), dtype=bool)
+    np.not_equal(block.group[1:], block.group[:-1], out=begins[1:])
+    begins[bounds[:-1]] = True
+    starts = np.flatnonzero(begins)
     key = (np.searchsorted(bounds, starts, side="right") - 1) * groups + block.group[starts]
     lengths = np.diff(starts, append=len(block))
     counts = np.bincount(key, weights=lengths, minlength=steps * groups).astype(np.int64).reshape(steps, groups)

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,18 @@ ROW_GROUP = 1 << 17
 """Rows of digests.parquet read at once, and those of one step more: groups of rows begin with a step."""
 DUMP_GROUP_BYTES = 1 << 24
 """Bytes of dumped buffers read at once, unless one buffer is larger."""
+FLUSH_BYTES = 1 << 24
+"""Bytes of a dump that are worth a way to the disk of their own."""
+DUMP_GROUP_ROWS = 1 << 10
+"""As many rows as are surely written as one page."""
 
 
 @contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield the name to write under; on success the file appears at `path`, complete and on disk."""
+def whole(path: Path, *, sync_name: bool = True) -> Iterator[Path]:
+    """Yield the name to write under; on success the file appears at `path`, complete and on disk.
+
+    Without `sync_name` its name may be lost in a power cut until its folder is synced.
+    """
     fresh = path.with_name(f".{path.name}.part")
     try:
         yield fresh
@@ -32,7 +40,8 @@ def whole(path: Path) -> Iterator[Path]:
     with fresh.open("rb+") as file:
         os.fsync(file.fileno())
     fresh.replace(path)
-    sync_folder(path.parent)
+    if sync_name:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -56,14 +65,58 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def parquet(path: Path, schema: Any) -> pq.ParquetWriter:
-    """A Parquet writer with page checksums; digests don't repeat, so they get no dictionary."""
-    compression = dict.fromkeys(schema.names, "zstd") | {"data": "lz4"}
+class Flush:
+    """Hands a file to the disk in a thread while it is still written, so that the last fsync finds little to do.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor, self._thread = os.open(path, os.O_RDONLY), ThreadPoolExecutor(1, "foxflow-disk")
+        self._going: Future[None] | None = None
+
+    def start(self) -> None:
+        """Hand over what was written so far, unless an earlier part is still on its way.
+
+        Raises:
+            OSError: what the disk said of an earlier part.
+        """
+        if self._going is None or self._going.done():
+            if self._going is not None:
+                self._going.result()
+            self._going = self._thread.submit(os.fdatasync, self._descriptor)
+
+    def close(self) -> None:
+        """Wait, and let go of the file."""
+        self._thread.shutdown()
+        os.close(self._descriptor)
+
+
+def parquet(path: Path) -> pq.ParquetWriter:
+    """A writer of digests.parquet, with page checksums; digests don't repeat, so they get no dictionary."""
     return pq.ParquetWriter(
         path,
-        schema,
-        compression={name: compression[name] for name in schema.names},
-        use_dictionary=[name for name in schema.names if name not in ("digest", "data")],
+        layout.COLUMNS,
+        compression="zstd",
+        use_dictionary=[name for name in layout.COLUMNS.names if name != "digest"],
+        write_statistics=False,
+        write_page_checksum=True,
+    )
+
+
+def dumped_parquet(path: Path) -> pq.ParquetWriter:
+    """A writer of a dump: as digests.parquet, and each row group's bytes end to end as they are.
+
+    They lie in one page (format DELTA_LENGTH_BYTE_ARRAY: all lengths, then all bytes), so a reader may map the file.
+    """
+    return pq.ParquetWriter(
+        path,
+        layout.DUMP_COLUMNS.with_metadata(layout.END_TO_END),
+        compression={name: "none" if name == "data" else "zstd" for name in layout.DUMP_COLUMNS.names},
+        use_dictionary=[name for name in layout.DUMP_COLUMNS.names if name not in ("digest", "data")],
+        column_encoding={"data": "DELTA_LENGTH_BYTE_ARRAY"},
+        data_page_size=2**31 - 1,
         write_statistics=False,
         write_page_checksum=True,
     )
@@ -72,7 +125,7 @@ def parquet(path: Path, schema: Any) -> pq.ParquetWriter:
 def stream_to_parquet(batches: Iterator[Any], path: Path) -> int:
     """Gather batches into row groups of about `ROW_GROUP` rows; returns how many rows there were."""
     rows = 0
-    with parquet(path, layout.COLUMNS) as out:
+    with parquet(path) as out:
         for table in gathered(batches):
             out.write_table(table, row_group_size=len(table))
             rows += len(table)
@@ -94,11 +147,11 @@ def gathered(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def dump_groups(rows: Sequence[int], nbytes: Sequence[int]) -> Iterator[list[int]]:
-    """Split rows so that a group's buffers have `DUMP_GROUP_BYTES` at most, or a buffer more stands alone."""
+    """Split rows so that a group's buffers have `DUMP_GROUP_BYTES` at most, or a larger one stands alone."""
     held: list[int] = []
     size = 0
     for row in rows:
-        if held and size + nbytes[row] > DUMP_GROUP_BYTES:
+        if held and (size + nbytes[row] > DUMP_GROUP_BYTES or len(held) == DUMP_GROUP_ROWS):
             yield held
             held, size = [], 0
         held.append(row)

@@ -17,7 +17,8 @@ from foxflow.record import layout
 
 KEPT = 64
 """Forms kept at once; one that comes back later is made and written anew."""
-LARGEST_DUMP_BYTES = 2**31 - 1
+LARGEST_DUMP_BYTES = 2**31 - 2**16
+"""What fits into one page of a Parquet file with its lengths and levels."""
 
 
 @dataclasses.dataclass(slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -46,6 +48,7 @@ def open_record(path: str | Path) -> flow.Record:
         dump_steps=layout.dumps_among(declared["files"] if complete else present),
         digests=functools.partial(_digests, folder, complete),
         dump=functools.partial(_dump, folder),
+        dump_unchecked=functools.partial(_dump_unchecked, folder),
         read=functools.partial(_read, folder, frozenset(declared["files"]), complete),
     )
 
@@ -100,20 +103,64 @@ def _digests(folder: Path, complete: bool) -> Iterator[Any]:
     return _parquet_batches(folder, layout.DIGESTS, layout.COLUMNS)
 
 
-def _parquet_batches(folder: Path, name: str, columns: Any) -> Iterator[Any]:
-    """Batches of a Parquet file of the record; whatever is wrong with it names the file."""
+@contextlib.contextmanager
+def _parquet(folder: Path, name: str, columns: Any, coded: Sequence[str] = layout.REPEATED) -> Iterator[pq.ParquetFile]:
+    """A Parquet file of the record; whatever is wrong with it names the file."""
     try:
-        with pq.ParquetFile(folder / name, read_dictionary=layout.REPEATED, page_checksum_verification=True) as file:
+        with pq.ParquetFile(folder / name, read_dictionary=coded, page_checksum_verification=True) as file:
             if file.schema_arrow.names != columns.names:
                 raise CorruptRecord(str(folder), name, f"must have columns {columns.names}")
-            for group in range(file.num_row_groups):
-                yield from file.read_row_group(group).to_batches()
+            yield file
     except (pa.ArrowException, OSError) as error:
         raise CorruptRecord(str(folder), name, f"can't be read: {error}") from error
 
 
+def _parquet_batches(folder: Path, name: str, columns: Any) -> Iterator[Any]:
+    with _parquet(folder, name, columns) as file:
+        yield from _row_groups(file)
+
+
+def _row_groups(file: pq.ParquetFile) -> Iterator[Any]:
+    for group in range(file.num_row_groups):
+        yield from file.read_row_group(group).to_batches()
+
+
 def _dump(folder: Path, phase: str, step: int) -> Iterator[Any]:
     return _parquet_batches(folder, layout.dump_name(phase, step), layout.DUMP_COLUMNS)
+
+
+def _dump_unchecked(folder: Path, phase: str, step: int) -> Iterator[Any]:
+    name = layout.dump_name(phase, step)
+    with _parquet(folder, name, layout.DUMP_COLUMNS, coded=()) as file:
+        chunks = [file.metadata.row_group(i).column(len(layout.COLUMNS)) for i in range(file.num_row_groups)]
+        if not _end_to_end(file.schema_arrow.metadata or {}, chunks):
+            yield from _row_groups(file)
+            return
+        with pa.memory_map(str(folder / name)) as mapped:
+            lying = mapped.read_buffer()
+        rows = file.read(layout.COLUMNS.names).combine_chunks()
+        for chunk in chunks:
+            (batch,) = rows.slice(0, chunk.num_values).to_batches()
+            rows = rows.slice(chunk.num_values)
+            yield batch.append_column("data", _lying(lying, chunk, batch["nbytes"].to_numpy()))
+
+
+def _end_to_end(metadata: dict[bytes, bytes], chunks: list[Any]) -> bool:
+    """Whether a dump is as the writer writes it, and not another's."""
+    said = {key.encode(): value.encode() for key, value in layout.END_TO_END.items()}
+    return said.items() <= metadata.items() and all(
+        chunk.compression == "UNCOMPRESSED" and "DELTA_LENGTH_BYTE_ARRAY" in chunk.encodings for chunk in chunks
+    )
+
+
+def _lying(mapped: Any, chunk: Any, nbytes: Any) -> Any:
+    """The data of a row group, the end of its column chunk, as they lie in the mapped file."""
+    begin, size = chunk.data_page_offset, chunk.total_compressed_size
+    offsets = np.concatenate([[0], np.cumsum(nbytes)])
+    if nbytes.min() < 0 or nbytes.max() > size or not offsets[-1] <= size <= mapped.size - begin or begin < 0:
+        raise pa.ArrowInvalid(f"{size} bytes at {begin} do not hold the buffers of a row group")
+    data = mapped.slice(begin + size - offsets[-1], offsets[-1])
+    return pa.Array.from_buffers(pa.large_binary(), len(nbytes), [None, pa.py_buffer(offsets), data])
 
 
 def _read(folder: Path, listed: frozenset[str], complete: bool, name: str) -> bytes | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from foxflow.record import files, layout
 from foxflow.record.forms import Form, Forms, check_bytes
 from foxflow.record.reader import open_record, running_batches
 
-SYNC_SECONDS = 1.0
+FLUSH_SECONDS = 1.0
 
 
 class Writer:
@@ -54,8 +54,7 @@ class Writer:
         self._digests_file = (self._folder / layout.RUNNING).open("xb")
         self._digests_file.write(layout.RUNNING_COLUMNS.serialize())
         self._diag: Any = None
-        self._disk, self._synced = ThreadPoolExecutor(1, "foxflow-disk"), time.monotonic()
-        self._syncing: Future[None] = self._disk.submit(os.fsync, self._digests_file.fileno())
+        self._flush, self._flushed = files.Flush(self._folder / layout.RUNNING), time.monotonic()
 
     def write(self, step: flow.Step) -> None:
         """Append a step: its digests and its diag line, and its dump as a file of its own.
@@ -77,10 +76,9 @@ class Writer:
         if step.diag is not None:
             self._append_diag(step.diag)
         self._count(step, form, buffers)
-        if self._syncing.done() and time.monotonic() - self._synced > SYNC_SECONDS:
-            self._syncing.result()
-            self._syncing = self._disk.submit(os.fsync, self._digests_file.fileno())
-            self._synced = time.monotonic()
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._flush.start()
+            self._flushed = time.monotonic()
 
     def _next(self, step: flow.Step) -> str:
         """The step in words, once it is known to come after the last one."""
@@ -97,14 +95,18 @@ class Writer:
 
     def _dump(self, step: flow.Step, form: Form, buffers: flow.Buffers) -> None:
         rows, data = layout.rows(form.rows, step.phase, step.step, buffers.digests), buffers.data or ()
-        dumped = [i for i, copy in enumerate(data) if copy is not None]
+        dumped, pending = [i for i, copy in enumerate(data) if copy is not None], 0
         with (
-            files.whole(self._folder / layout.dump_name(step.phase, step.step)) as fresh,
-            files.parquet(fresh, layout.DUMP_COLUMNS) as out,
+            files.whole(self._folder / layout.dump_name(step.phase, step.step), sync_name=False) as fresh,
+            files.dumped_parquet(fresh) as out,
+            contextlib.closing(files.Flush(fresh)) as flush,
         ):
             for group in files.dump_groups(dumped, buffers.columns.nbytes):
-                held = pa.array([data[i] for i in group], pa.large_binary())
+                held = layout.bytes_column([data[i] or b"" for i in group])
                 out.write_table(pa.table([*rows.take(group).columns, held], schema=layout.DUMP_COLUMNS))
+                if (pending := pending + held.nbytes) > files.FLUSH_BYTES:
+                    flush.start()
+                    pending = 0
 
     def _append_diag(self, line: str) -> None:
         if self._diag is None:
@@ -151,6 +153,7 @@ class Writer:
         if self._diag is not None:
             os.fsync(self._diag.fileno())
         self.abandon()
+        files.sync_folder(self._folder / layout.BUFFERS)
         with files.whole(self._folder / layout.DIGESTS) as fresh:
             kept = files.stream_to_parquet(running_batches(self._folder / layout.RUNNING), fresh)
             if kept != self._rows:
@@ -170,7 +173,7 @@ class Writer:
         """Let go of the files without sealing them: what was written stays as an incomplete record."""
         if self._digests_file.closed:
             return
-        self._disk.shutdown()
+        self._flush.close()
         self._digests_file.close()
         if self._diag is not None:
             self._diag.close()

@@ -27,6 +27,29 @@ def test_a_dump_that_does_not_match_its_digest_is_corruption(tmp_path: Path, sid
     assert found.compared == 36
 
 
+@pytest.mark.parametrize("sides", [("a",), ("b",), ("a", "b")])
+def test_a_bit_that_flipped_on_disk_is_corruption(tmp_path: Path, sides: tuple[str, ...]) -> None:
+    """Compare maps the bytes and asks their digests alone, not the checksums of the file's pages."""
+    a, b = pair(tmp_path)
+    for side in sides:
+        path = tmp_path / side / "buffers" / "step-000002.parquet"
+        whole, data = bytearray(path.read_bytes()), pq.read_table(path)["data"][3].as_py()
+        whole[whole.index(data) + len(data) - 1] ^= 128
+        path.write_bytes(bytes(whole))
+    found = compare(a, b)
+    assert (found.verdict, found.reason) == (flow.NOT_COMPARABLE, f"corrupt: {tmp_path / sides[0]}: q_logits")
+    assert found.first == flow.Where(step=2, k=1, group="H", buffer="q_logits")
+
+
+def test_sizes_that_do_not_fit_into_the_file_are_corruption(tmp_path: Path) -> None:
+    a, b = pair(tmp_path)
+    path = b / "buffers" / "step-000002.parquet"
+    table = edited(pq.read_table(path), "nbytes", lambda values: values.__setitem__(0, 2**62))
+    encoding = {"column_encoding": {"data": "DELTA_LENGTH_BYTE_ARRAY"}, "use_dictionary": False}
+    pq.write_table(table, path, compression="none", **encoding)
+    assert compare(a, b).reason == f"corrupt: {b}: buffers/step-000002.parquet"
+
+
 def test_a_dump_changed_alike_on_both_sides_is_still_corruption(tmp_path: Path) -> None:
     for folder in pair(tmp_path):
         rewrite(folder / "buffers" / "step-000002.parquet", flipped_dump)

@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
-from record.making import captured, expected, keep, killed, manifest, record, rows, seen, steps
+from record.making import captured, expected, keep, killed, manifest, record, rewrite, rows, seen, steps
 
 from foxflow import flow
 from foxflow.errors import CorruptRecord, Mistake
@@ -62,6 +63,23 @@ def test_large_dumps_are_read_in_pieces(tmp_path: Path) -> None:
     closed = writer.close({})
     assert [len(batch) for batch in closed.dump(flow.TRAIN, 0)] == [1, 1, 1, 1]
     assert verify(closed) == ()
+
+
+@pytest.mark.parametrize("count", [1, 1500])
+def test_bytes_read_as_they_lie_are_those_that_parquet_reads(tmp_path: Path, count: int) -> None:
+    """Also of more buffers than one page surely takes, of empty ones, and of a file that others wrote."""
+    sizes = [(i % 7, 3) for i in range(count)]
+    rows = [captured("B", f"b{i}", np.full(s, i, np.float32), order=i, k=None, dump=True) for i, s in enumerate(sizes)]
+    writer = Writer(tmp_path / "a", manifest=manifest())
+    writer.write(flow.Step(step=0, phase=flow.TRAIN, buffers=tuple(rows)))
+    closed = writer.close({})
+    path = tmp_path / "a" / "buffers" / "step-000000.parquet"
+    wanted = [row.data for row in rows]
+    for _ in range(2):
+        found = [row for batch in closed.dump_unchecked(flow.TRAIN, 0) for row in batch.to_pylist()]
+        assert [row["data"] for row in found] == wanted == pq.read_table(path)["data"].to_pylist()
+        assert found == [row for batch in closed.dump(flow.TRAIN, 0) for row in batch.to_pylist()]
+        rewrite(path, lambda table: table)
 
 
 def test_the_fingerprint_ignores_dumps_environment_and_folder(tmp_path: Path) -> None:
