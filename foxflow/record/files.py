@@ -19,8 +19,6 @@ ROW_GROUP = 1 << 17
 """Rows of digests.parquet read at once, and those of one step more: groups of rows begin with a step."""
 DUMP_GROUP_BYTES = 1 << 24
 """Bytes of dumped buffers read at once, unless one buffer is larger."""
-FLUSH_BYTES = 1 << 24
-"""Bytes of a dump that are worth a way to the disk of their own."""
 DUMP_GROUP_ROWS = 1 << 10
 """As many rows as are surely written as one page."""
 
@@ -100,23 +98,6 @@ def parquet(path: Path) -> pq.ParquetWriter:
         layout.COLUMNS,
         compression="zstd",
         use_dictionary=[name for name in layout.COLUMNS.names if name != "digest"],
-        write_statistics=False,
-        write_page_checksum=True,
-    )
-
-
-def dumped_parquet(path: Path) -> pq.ParquetWriter:
-    """A writer of a dump: as digests.parquet, and each row group's bytes end to end as they are.
-
-    They lie in one page (format DELTA_LENGTH_BYTE_ARRAY: all lengths, then all bytes), so a reader may map the file.
-    """
-    return pq.ParquetWriter(
-        path,
-        layout.DUMP_COLUMNS.with_metadata(layout.END_TO_END),
-        compression={name: "none" if name == "data" else "zstd" for name in layout.DUMP_COLUMNS.names},
-        use_dictionary=[name for name in layout.DUMP_COLUMNS.names if name not in ("digest", "data")],
-        column_encoding={"data": "DELTA_LENGTH_BYTE_ARRAY"},
-        data_page_size=2**31 - 1,
         write_statistics=False,
         write_page_checksum=True,
     )

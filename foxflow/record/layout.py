@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -130,14 +130,6 @@ def running(phase: str, step: int, digests: bytes, number: int, form: Any) -> An
     values = [[step], [phase], [number], [None if form is None else form.serialize().to_pybytes()], [digests]]
     arrays = [pa.array(value, type_) for value, type_ in zip(values, RUNNING_TYPES, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=RUNNING_COLUMNS).serialize()
-
-
-def bytes_column(values: Sequence[bytes]) -> Any:
-    """A column of bytes, which are not copied."""
-    offsets = (pa.py_buffer(np.array([0, len(value)], np.int64)) for value in values)
-    pieces = zip(offsets, map(pa.py_buffer, values), strict=True)
-    type_ = pa.large_binary()
-    return pa.chunked_array([pa.Array.from_buffers(type_, 1, [None, *piece]) for piece in pieces], type_)
 
 
 def _texts(digests: bytes) -> Any:

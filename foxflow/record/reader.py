@@ -133,7 +133,7 @@ def _dump_unchecked(folder: Path, phase: str, step: int) -> Iterator[Any]:
     name = layout.dump_name(phase, step)
     with _parquet(folder, name, layout.DUMP_COLUMNS, coded=()) as file:
         chunks = [file.metadata.row_group(i).column(len(layout.COLUMNS)) for i in range(file.num_row_groups)]
-        if not _end_to_end(file.schema_arrow.metadata or {}, chunks):
+        if not _end_to_end(file.metadata.metadata or {}, chunks):
             yield from _row_groups(file)
             return
         with pa.memory_map(str(folder / name)) as mapped:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from foxflow import digest, flow
 from foxflow.errors import CorruptRecord, Mistake, must
 from foxflow.record import files, layout
+from foxflow.record.dumps import DumpFile
 from foxflow.record.forms import Form, Forms, check_bytes
 from foxflow.record.reader import open_record, running_batches
 
@@ -95,18 +95,15 @@ class Writer:
 
     def _dump(self, step: flow.Step, form: Form, buffers: flow.Buffers) -> None:
         rows, data = layout.rows(form.rows, step.phase, step.step, buffers.digests), buffers.data or ()
-        dumped, pending = [i for i, copy in enumerate(data) if copy is not None], 0
+        dumped = [i for i, copy in enumerate(data) if copy is not None]
         with (
             files.whole(self._folder / layout.dump_name(step.phase, step.step), sync_name=False) as fresh,
-            files.dumped_parquet(fresh) as out,
+            fresh.open("xb") as file,
             contextlib.closing(files.Flush(fresh)) as flush,
+            contextlib.closing(DumpFile(file, flush.start)) as out,
         ):
             for group in files.dump_groups(dumped, buffers.columns.nbytes):
-                held = layout.bytes_column([data[i] or b"" for i in group])
-                out.write_table(pa.table([*rows.take(group).columns, held], schema=layout.DUMP_COLUMNS))
-                if (pending := pending + held.nbytes) > files.FLUSH_BYTES:
-                    flush.start()
-                    pending = 0
+                out.write(rows.take(group), [data[i] or b"" for i in group])
 
     def _append_diag(self, line: str) -> None:
         if self._diag is None:

@@ -68,14 +68,19 @@ def test_large_dumps_are_read_in_pieces(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 1500])
 def test_bytes_read_as_they_lie_are_those_that_parquet_reads(tmp_path: Path, count: int) -> None:
     """Also of more buffers than one page surely takes, of empty ones, and of a file that others wrote."""
-    sizes = [(i % 7, 3) for i in range(count)]
-    rows = [captured("B", f"b{i}", np.full(s, i, np.float32), order=i, k=None, dump=True) for i, s in enumerate(sizes)]
+    sizes = [(i % 7 * (i % 5) ** 4, 3) for i in range(count)]
+    ks = [None if i % 3 else i for i in range(count)]
+    rows = [
+        captured("B", f"größe {i}", np.full(s, i, np.float32), order=i, k=k, dump=True)
+        for i, (s, k) in enumerate(zip(sizes, ks, strict=True))
+    ]
     writer = Writer(tmp_path / "a", manifest=manifest())
     writer.write(flow.Step(step=0, phase=flow.TRAIN, buffers=tuple(rows)))
     closed = writer.close({})
     path = tmp_path / "a" / "buffers" / "step-000000.parquet"
     wanted = [row.data for row in rows]
-    for _ in range(2):
+    for mapped in (True, False):
+        assert (pq.ParquetFile(path).metadata.metadata.get(b"foxflow.data") == b"end to end") == mapped
         found = [row for batch in closed.dump_unchecked(flow.TRAIN, 0) for row in batch.to_pylist()]
         assert [row["data"] for row in found] == wanted == pq.read_table(path)["data"].to_pylist()
         assert found == [row for batch in closed.dump(flow.TRAIN, 0) for row in batch.to_pylist()]
