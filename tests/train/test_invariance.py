@@ -21,7 +21,7 @@ def test_stopping_early_changes_no_earlier_step() -> None:
     whole = list(trainer().run())
     cut = list(trainer().run(stop_at=5))
     assert [(s.phase, s.step) for s in cut] == [(flow.TRAIN, t) for t in range(5)]
-    assert [s.buffers for s in cut] == [s.buffers for s in whole[:5]]
+    assert [list(s.buffers) for s in cut] == [list(s.buffers) for s in whole[:5]]
     assert [without_time(s.diag) for s in cut] == [without_time(s.diag) for s in whole[:5]]
 
 
