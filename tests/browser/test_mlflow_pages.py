@@ -67,7 +67,7 @@ def test_the_compare_page_of_a_run_and_its_twin_leaves_the_fingerprint_unmarked(
 
 
 def test_the_pictures_of_the_divergence_stand_side_by_side_and_show_its_colour(served, look, keep):
-    seen = look(viewport={"width": 1280, "height": 760})
+    seen = look(viewport={"width": 1760, "height": 900})  # narrower, a wide font leaves the list of files no room
     seen.open(served.page(*served.differ), "Comparing 2 Runs")
     seen.click("Visualizations", "Run details", "Parameters", "Metrics")
     seen.page.get_by_text("divergence.png", exact=True).click()
