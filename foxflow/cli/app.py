@@ -112,14 +112,22 @@ def gate(
     suites: Annotated[Path | None, typer.Option(help="Folder of your own suites, in place of foxflow's.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Compare two runs and judge them by the Great Expectations suites."""
-    from foxflow import comparison
+    """Compare two runs, judge them by the Great Expectations suites, and add the Data Docs to those in MLflow."""
+    from foxflow import comparison, track
     from foxflow import gate as room
+    from foxflow.experiments.published import attach, judged
 
     if suites is not None and not suites.is_dir():
         raise must("--suites", "be a folder", str(suites), "Copy expectations/ and edit the copy.")
     a, b = records(run_a, run_b)
-    verdict = room.judge(comparison.compare(a, b, allow=listed(allow)), a, b, docs=docs, suites=suites)
+    found = comparison.compare(a, b, allow=listed(allow))
+    tracked = [run for name in (run_a, run_b) if (run := track.run_id(name))]
+    if tracked or docs:
+        verdict, pages = judged(found, a, b, docs=docs, suites=suites)
+        if unsent := attach(pages, {run: {} for run in tracked}):
+            typer.echo(f"foxflow: {unsent}", err=True)
+    else:
+        verdict = room.judge(found, a, b, suites=suites)
     typer.echo(json.dumps(room.as_json(verdict)) if as_json else show.verdict_text(verdict))
     return 0 if verdict.passed else 1
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from foxflow import flow
 from foxflow.errors import must
-from foxflow.experiments.published import attach, data_docs, publish, tags
+from foxflow.experiments.published import attach, judged, publish, tags
 from foxflow.experiments.rerun import launch
 
 
@@ -54,10 +52,7 @@ def _pair(seed: int, run_options: list[str], note: Callable[[str], None]) -> Pai
         note(f"seed {seed}, run {side}: {run['run_name']} {run['fingerprint']} in {run['seconds']} s")
     a, b = (open_record(run["record"]) for run in runs)
     comparison, tracked = compare(a, b), all(run["run_id"] for run in runs)
-    with TemporaryDirectory(prefix="foxflow-docs-") as folder:
-        docs = Path(folder)
-        verdict = judge(comparison, a, b, docs=docs if tracked else None)
-        pages = data_docs(docs)
+    verdict, pages = judged(comparison, a, b) if tracked else (judge(comparison, a, b), {})
     note(f"seed {seed}: {comparison.verdict}, gate {'PASS' if verdict.passed else 'FAIL'}")
     run_a, run_b = (run["run_id"] or run["record"] for run in runs)
     if tracked:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from foxflow import flow
-from foxflow.errors import FoxflowError
+from foxflow.errors import FoxflowError, must
 
 REPORT, PICTURE, GATE = "report.html", "divergence.png", "gate"
 
@@ -41,31 +43,57 @@ def tags(found: flow.Comparison, other: str) -> dict[str, str]:
     return {"foxflow.twin": other, "foxflow.verdict": found.verdict, **first}
 
 
-def data_docs(folder: Path) -> dict[str, bytes]:
-    """The pages of a gate's Data Docs by name, for `track.attach`; no page shows the site's fonts and pictures."""
-    return {f"{GATE}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in folder.rglob("*.html")}
+def judged(
+    found: flow.Comparison, a: flow.Record, b: flow.Record, *, docs: Path | None = None, suites: Path | None = None
+) -> tuple[flow.Verdict, dict[str, bytes]]:
+    """Judge a comparison and keep the gate's Data Docs.
+
+    Args:
+        found: of `a` and `b`, in this order.
+        a: one record.
+        b: the other.
+        docs: a folder for a copy of the site; what it holds already stays.
+        suites: of a user's own.
+
+    Returns:
+        The verdict, and the site's pages by name, for `attach`; none of them shows the site's fonts and pictures.
+
+    Raises:
+        Mistake: `docs` can't be written.
+    """
+    from foxflow.gate import judge
+
+    with TemporaryDirectory(prefix="foxflow-docs-") as place:
+        site = Path(place)
+        verdict = judge(found, a, b, docs=site, suites=suites)
+        if docs is not None:
+            try:
+                shutil.copytree(site, docs, dirs_exist_ok=True)
+            except OSError as error:
+                raise must("--docs", "name a folder that can be written", str(error)) from error
+        pages = {path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*.html")}
+        return verdict, {f"{GATE}/{name}": content for name, content in pages.items()}
 
 
-def attach(files: dict[str, bytes], runs: Mapping[str, dict[str, str]]) -> str | None:
+def attach(files: Mapping[str, bytes], runs: Mapping[str, Mapping[str, str]]) -> str | None:
     """Add the files to runs in MLflow.
 
     Args:
-        files: of `publish` and `data_docs`.
+        files: of `publish` and `judged`.
         runs: the `tags` of each run.
 
     Returns:
-        Which run lacks them, why, and how to make them again; None where all have them.
+        Which runs lack them, and why; None where all have them. What the store did not take waits in the spool.
     """
     from foxflow import track
 
-    for run, said_of_it in runs.items():
-        if said := track.attach(run, files, said_of_it):
-            return f"run {run} lacks its {REPORT} or tags in MLflow: {said}; 'foxflow report' writes the page"
-    return None
+    what = ", ".join(sorted({name.partition("/")[0] for name in files}))
+    said = [(run, track.attach(run, files, tagged)) for run, tagged in runs.items()]
+    return "; ".join(f"run {run} lacks some of {what} in MLflow: {why}" for run, why in said if why) or None
 
 
 def beside_twin(record: flow.Record, run: str, twin: str) -> str | None:
-    """Compare a run with its twin and add the report to the run, which alone is changed.
+    """Compare a run with the twin that it departs from and add the report to the run, which alone is changed.
 
     Returns:
         Why it has none; None where it has.

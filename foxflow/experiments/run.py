@@ -65,7 +65,7 @@ class Outcome:
     unsent: str | None = None
     """Why MLflow lacks a part of it, which waits in the spool; the twin may then be unknown."""
     unreported: str | None = None
-    """Why the run has no report of itself and its twin among its artifacts."""
+    """Why the run has no report of itself and the twin that it departs from among its artifacts."""
     specimens: tuple[str, ...] = ()
     """Bugs that were switched on."""
 
@@ -102,7 +102,7 @@ def perform(options: Options, progress: Progress) -> Outcome:
     with track.open_run(name, page.params(options), tags) as tracked:
         page.note_data(tracked, options, tape)
         outcome = _recorded(options, trainer, manifest, name, progress, tracked)
-    if outcome.twin is None:
+    if outcome.twin is None or outcome.twin.agrees:
         return outcome
     return replace(outcome, unreported=beside_twin(outcome.record, tracked.run_id, outcome.twin.run_id))
 

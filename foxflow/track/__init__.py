@@ -2,6 +2,7 @@
 
 from foxflow.track.attach import attach as attach
 from foxflow.track.names import resolve as resolve
+from foxflow.track.names import run_id as run_id
 from foxflow.track.run import Tracked as Tracked
 from foxflow.track.run import open_run as open_run
 from foxflow.track.store import store as store

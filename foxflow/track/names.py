@@ -38,6 +38,16 @@ def resolve(name: str) -> Path:
         return _folder(client, run)
 
 
+def run_id(name: str) -> str | None:
+    """The MLflow id of what `resolve` finds; None of a folder.
+
+    Raises:
+        NoRecord: nothing is called so.
+        Mistake: several runs are called so.
+    """
+    return None if Path(name).is_dir() else str(identify(name).info.run_id)
+
+
 def identify(name: str) -> Run:
     """Find a run by its id, the start of one, or its name.
 

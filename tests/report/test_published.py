@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+from cli.commanding import here
 from report.reading import parsed
 from track.small_record import write
 
@@ -13,7 +15,7 @@ from foxflow.comparison import compare
 from foxflow.experiments.published import attach, beside_twin, publish, tags
 from foxflow.gate import judge
 from foxflow.record import open_record
-from foxflow.track import open_run
+from foxflow.track import open_run, sync
 from foxflow.track.names import identify
 
 FLIP = (1, 0, "iqn_q_values")
@@ -50,13 +52,6 @@ def test_a_run_that_departs_from_its_twin_gets_the_explained_report_and_the_twin
     assert told == {"foxflow.verdict": "DIVERGED", "foxflow.twin": twin, "foxflow.first": place_of_it}
 
 
-def test_a_run_that_equals_its_twin_gets_a_report_that_says_so(place: Path) -> None:
-    twin, _ = tracked()
-    run, newer = tracked()
-    assert beside_twin(newer, run, twin) is None
-    assert parsed(artifacts(newer)["report.html"].decode()).all("p", "word")[0].text == "Equal"
-
-
 def test_a_pair_that_was_checked_has_one_report_with_the_gate_on_both_sides(place: Path) -> None:
     (run_a, a), (run_b, b) = tracked(), tracked(FLIP)
     comparison = compare(a, b)
@@ -83,5 +78,34 @@ def test_a_twin_without_a_record_costs_the_report_and_nothing_else(place: Path) 
 def test_a_run_that_the_store_lost_is_named_with_what_to_do(place: Path) -> None:
     said = attach({"report.html": b"x"}, {"0" * 32: {}})
     assert said is not None
-    assert said.startswith(f"run {'0' * 32} lacks its report.html or tags in MLflow: ")
-    assert said.endswith("'foxflow report' writes the page")
+    assert said.startswith(f"run {'0' * 32} lacks some of report.html in MLflow: ")
+    assert said.endswith("'foxflow sync' sends the rest")
+
+
+def test_a_store_that_is_away_costs_neither_run_of_a_pair_its_report(place: Path) -> None:
+    runs = [tracked()[0], tracked()[0]]
+    store = Path("mlruns/mlflow.db")
+    whole = store.read_bytes()
+    store.write_bytes(b"no database" * 100)
+    said = attach(
+        {"report.html": b"page", "gate/index.html": b"docs"}, {run: {"foxflow.verdict": "EQUAL"} for run in runs}
+    )
+    assert said is not None
+    assert all(f"run {run} lacks some of gate, report.html in MLflow: " in said for run in runs)
+    store.write_bytes(whole)
+    assert sorted(one.run_id for one in sync()) == sorted(runs)
+    for run in runs:
+        folder = Path(identify(run).info.artifact_uri.removeprefix("file://"))
+        assert (folder / "report.html").read_bytes() == b"page"
+        assert (folder / "gate" / "index.html").read_bytes() == b"docs"
+        assert identify(run).data.tags["foxflow.verdict"] == "EQUAL"
+
+
+def test_the_gate_of_two_tracked_runs_adds_its_data_docs_to_both(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run_a, a), (run_b, b) = tracked(), tracked(FLIP)
+    assert here(capsys, "gate", run_a, run_b, "--docs", "site", "--json")[0] == 1
+    assert Path("site/index.html").is_file()
+    for record in (a, b):
+        assert (Path(record.path).parent / "gate" / "index.html").is_file()
