@@ -5,8 +5,7 @@ The suites are a user's own, so that the gate's guards hold without foxflow's.
 
 from __future__ import annotations
 
-import sqlite3
-
+import duckdb
 import numpy as np
 import pandas as pd  # noqa: TID253 (this file is about frames)
 import pytest
@@ -105,19 +104,29 @@ def test_minus_zero_for_zero(tmp_path):
     assert "0.0 (0x0000000000000000) in A, -0.0 (0x8000000000000000) in B" in said
 
 
-@pytest.mark.parametrize("asked", ["SELECT x FROM {}", "SELECT x FROM {} WHERE x > 1"], ids=["minus zero", "no row"])
-def test_a_query_that_finds_nothing_or_a_database_that_loses_a_sign(tmp_path, asked):
-    """On SQLite, asked as DuckDB would be: the gate looks at frames alone and refuses queries."""
-    with sqlite3.connect(tmp_path / "two.db") as db:
-        db.executescript("CREATE TABLE a (x REAL); CREATE TABLE b (x REAL)")
-        db.executemany("INSERT INTO a VALUES (?)", [(0.0,)])
-        db.executemany("INSERT INTO b VALUES (?)", [(-0.0,)])
-    db.close()
-    source = context().data_sources.add_sqlite("two", connection_string=f"sqlite:///{tmp_path / 'two.db'}")
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("SELECT 0.0::DOUBLE AS x", "SELECT -0.0::DOUBLE AS x"),
+        ("SELECT 1 AS x WHERE false", "SELECT 2 AS x WHERE false"),
+        ("SELECT range AS x FROM range(300)", "SELECT range AS x FROM range(400)"),
+        ("SELECT range AS x FROM range(201)", "SELECT range + range // 200 AS x FROM range(201)"),
+        ("SELECT 1 AS x", "SELECT true AS x"),
+        ("SELECT 1 AS x", "SELECT 1 AS y"),
+        ("SELECT make_timestamp_ns(1) AS x", "SELECT make_timestamp_ns(2) AS x"),
+    ],
+    ids=["minus zero", "no row", "more rows", "row 201", "1 and true", "names", "a nanosecond"],
+)
+def test_a_query_comparison_on_duckdb(tmp_path, a, b):
+    """Two tables that differ match in Great Expectations; the gate looks at frames alone and refuses queries."""
+    url = f"duckdb:///{tmp_path / 'two.db'}"
+    with duckdb.connect(str(tmp_path / "two.db")) as db:
+        db.execute(f"CREATE TABLE a AS {a}; CREATE TABLE b AS {b}")
+    source = context().data_sources.add_sql("two", connection_string=url)
     batch = source.add_table_asset("a", table_name="a").add_batch_definition_whole_table("whole").get_batch()
     sides = {
-        "base_query": asked.format("a"),
-        "comparison_query": asked.format("b"),
+        "base_query": "SELECT * FROM a",
+        "comparison_query": "SELECT * FROM b",
         "comparison_data_source_name": "two",
     }
     query = {"type": "expect_query_results_to_match_comparison", "kwargs": sides}
