@@ -12,7 +12,7 @@ run: $(VENV)/built
 	$(BIN)/foxflow run --seed 42 --quick
 
 test: $(VENV)/built lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not slow"
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not slow"
 
 test-slow: $(VENV)/built
 	$(BIN)/python -m pytest -m "slow and not gpu"

@@ -23,11 +23,15 @@ BENCHMARKS: dict[str, dict[str, tuple[str, ...]]] = {
         "recording": (OUT,),
         "dumps": (OUT,),
         "track": (),
+        "rollout": (OUT, "--batch", "128"),
         "market": (str(DATA),),
     },
     "cuda": {
         "step": (OUT, "--device", "cuda", "--batch", "128,4096"),
         "kernels": (OUT,),
+        "products": (OUT, "--device", "cuda"),
+        "digests_cuda": (OUT,),
+        "rollout": (OUT, "--device", "cuda"),
     },
 }
 """Device -> module -> its words."""

@@ -1,29 +1,30 @@
-"""Our matrix products against torch.matmul (MKL), at every shape that a training step multiplies, in one process.
+"""Our matrix products against torch.matmul (MKL, cuBLAS without TF32), at every shape that a step multiplies.
 
-`python -m benchmarks.products [OUT.json]` alternates the two on 1 and 2 threads and prints medians: microseconds,
-GFLOP/s and the ratio MKL's time over ours, of each shape and of all the calls of a step together.
+`python -m benchmarks.products [OUT.json] [--device cpu|cuda]` alternates the two in one process, on a CPU with 1 and 2
+threads, on a GPU by CUDA graphs, and prints medians: microseconds, GFLOP/s and the ratio of torch's time over ours, of
+each shape and of all the calls of a step together.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from benchmarks import kernels, table
 from foxflow.determinism import settings
 from foxflow.ops import linalg
 
 PAIRS = 25
 TURN_S = 2e-4
 """One measurement repeats a call for about this long."""
-THREADS = (1, 2)
+THREADS = {"cpu": (1, 2), "cuda": (0,)}
 
 # Calls a step, rows and columns of a, columns of the product: a b, its bias left out.
 PLAIN = [
@@ -71,13 +72,13 @@ ROWS = [
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One product of a step, ours and MKL's."""
+    """One product of a step, ours and torch's."""
 
     name: str
     calls: int
     flop: int
     ours: Callable[[], torch.Tensor]
-    mkl: Callable[[], torch.Tensor]
+    torchs: Callable[[], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,87 +89,89 @@ class Row:
     calls: int
     threads: int
     ours_us: float
-    mkl_us: float
+    torch_us: float
     ours_gflops: float
     ratio: float
 
 
-def cases() -> Iterator[Case]:
+def cases(device: str) -> Iterator[Case]:
     """All products of a step at default shapes."""
+    draw = partial(torch.randn, device=device)
     for calls, m, k, n in PLAIN:
-        a, b = torch.randn(m, k), torch.randn(k, n)
+        a, b = draw(m, k), draw(k, n)
         name, flop = f"{m}x{k} {k}x{n}", 2 * m * n * k
-        yield Case(name, calls, flop, lambda a=a, b=b: linalg.matmul(a, b), lambda a=a, b=b: a @ b)
+        yield Case(name, calls, flop, partial(linalg.matmul, a, b), partial(torch.matmul, a, b))
     for calls, m, k, n in TRANSPOSED:
-        a, b = torch.randn(m, k), torch.randn(n, k)
+        a, b = draw(m, k), draw(n, k)
         name, flop = f"{m}x{k} ({n}x{k})T", 2 * m * n * k
-        yield Case(name, calls, flop, lambda a=a, b=b: linalg.matmul_nt(a, b), lambda a=a, b=b: a @ b.T)
+        yield Case(name, calls, flop, partial(linalg.matmul_nt, a, b), partial(torch.matmul, a, b.T))
     for calls, rows, m, n, chunk in ROWS:
-        a, b = torch.randn(rows, m), torch.randn(rows, n)
+        a, b = draw(rows, m), draw(rows, n)
         chunks = a.view(-1, chunk, m).transpose(1, 2), b.view(-1, chunk, n)
         name, flop = f"{rows // chunk} of ({chunk}x{m})T {chunk}x{n}", 2 * rows * m * n
-        ours = lambda a=a, b=b, chunk=chunk: linalg.matmul_rows(a, b, chunk)  # noqa: E731
-        yield Case(name, calls, flop, ours, lambda of=chunks: of[0] @ of[1])
+        yield Case(name, calls, flop, partial(linalg.matmul_rows, a, b, chunk), partial(torch.matmul, *chunks))
 
 
 def seconds(call: Callable[[], torch.Tensor], repeats: int) -> float:
-    """Time of one call, a mean of `repeats`."""
+    """Time of one call on the CPU, a mean of `repeats`."""
     began = time.perf_counter()
     for _ in range(repeats):
         call()
     return (time.perf_counter() - began) / repeats
 
 
-def measure(case: Case, threads: int) -> Row:
-    """Alternate ours and MKL's."""
+def pairs(case: Case, threads: int) -> list[tuple[float, float]]:
+    """Microseconds of ours and torch's, in turn; no threads stand for the GPU."""
+    if not threads:
+        return [(kernels.microseconds(case.ours), kernels.microseconds(case.torchs)) for _ in range(3)]
     torch.set_num_threads(threads)
-    once = min(seconds(case.mkl, 1) for _ in range(5))
+    once = min(seconds(case.torchs, 1) for _ in range(5))
     repeats = 1 + int(TURN_S / once)
     seconds(case.ours, repeats)
-    pairs = [(seconds(case.ours, repeats), seconds(case.mkl, repeats)) for _ in range(PAIRS)]
-    ours, mkl = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio = statistics.median(mkl / ours for ours, mkl in pairs)
-    return Row(
-        case.name,
-        case.calls,
-        threads,
-        round(ours * 1e6, 1),
-        round(mkl * 1e6, 1),
-        round(case.flop / ours / 1e9, 1),
-        round(ratio, 2),
-    )
+    return [(1e6 * seconds(case.ours, repeats), 1e6 * seconds(case.torchs, repeats)) for _ in range(PAIRS)]
+
+
+def measure(case: Case, threads: int) -> Row:
+    """Alternate ours and torch's."""
+    found = pairs(case, threads)
+    ours, torchs = (statistics.median(column) for column in zip(*found, strict=True))
+    ratio = statistics.median(theirs / mine for mine, theirs in found)
+    gflops = case.flop / ours / 1e3
+    return Row(case.name, case.calls, threads, round(ours, 1), round(torchs, 1), round(gflops, 1), round(ratio, 2))
 
 
 def whole(rows: list[Row], threads: int) -> Row:
     """All calls of a step together, in microseconds."""
     of = [row for row in rows if row.threads == threads]
-    ours, mkl = sum(row.calls * row.ours_us for row in of), sum(row.calls * row.mkl_us for row in of)
+    ours, torchs = sum(row.calls * row.ours_us for row in of), sum(row.calls * row.torch_us for row in of)
     flop = sum(row.calls * row.ours_us * row.ours_gflops for row in of)
     calls = sum(row.calls for row in of)
     return Row(
-        "all of a step", calls, threads, round(ours, 1), round(mkl, 1), round(flop / ours, 1), round(mkl / ours, 2)
+        "all of a step",
+        calls,
+        threads,
+        round(ours, 1),
+        round(torchs, 1),
+        round(flop / ours, 1),
+        round(torchs / ours, 2),
     )
 
 
 def main() -> None:
-    """Measure every case and print the table."""
+    """Measure every case, print the table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--device", default="cpu", choices=sorted(THREADS))
+    words = parser.parse_args()
     settings.fix()
     settings.keep_memory()
     torch.manual_seed(0)
-    rows = [measure(case, threads) for case in cases() for threads in THREADS]
-    rows += [whole(rows, threads) for threads in THREADS]
-    print(f"{'product':30} {'calls':>5} {'threads':>7} {'ours us':>9} {'MKL us':>9} {'GFLOP/s':>8} {'ratio':>6}")
-    for r in rows:
-        print(f"{r.name:30} {r.calls:5} {r.threads:7} {r.ours_us:9} {r.mkl_us:9} {r.ours_gflops:8} {r.ratio:6}")
-    if len(sys.argv) > 1:
-        machine = {
-            "torch": torch.__version__,
-            "cpu": torch.backends.cpu.get_cpu_capability(),
-            "load": os.getloadavg()[0],
-        }
-        Path(sys.argv[1]).write_text(
-            json.dumps({"machine": machine, "rows": [asdict(r) for r in rows]}, indent=1) + "\n"
-        )
+    threads = THREADS[words.device]
+    rows = [measure(case, n) for case in cases(words.device) for n in threads]
+    rows += [whole(rows, n) for n in threads]
+    head = ("product", "calls", "threads", "ours us", "torch us", "GFLOP/s", "ratio")
+    table.show(head, [(r.name, r.calls, r.threads, r.ours_us, r.torch_us, r.ours_gflops, r.ratio) for r in rows])
+    table.write(words.out, words.device, rows)
 
 
 if __name__ == "__main__":
