@@ -43,10 +43,10 @@ def rollout(shape: Shape, device: torch.device) -> Callable[[], None]:
     contract = Contract(tick_value_e4=tape.instrument.tick_value_e4, fee_e4=tape.instrument.fee_e4)
     market = Environment(segment, contract, shape, cursors)
     actions = torch.randint(ACTIONS, (STEPS, shape.B), dtype=torch.int32, device=device)
-    isv = torch.ones(ISV, device=device)
+    steps, isv = torch.arange(STEPS, device=device), torch.ones(ISV, device=device)
 
     def play() -> None:
-        for step, action in enumerate(actions):
+        for step, action in zip(steps, actions, strict=True):
             market.observe()
             market.jump(market.move(step, action, isv).step.wrap)
 

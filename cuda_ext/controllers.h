@@ -33,7 +33,8 @@ struct Control {
   const uint8_t* done;
   const int32_t* hold;
   const float *norm_delta, *norm_weights;
-  int64_t rows, actions, step, steps;
+  const int64_t* step;
+  int64_t rows, actions, steps;
 
   FOX_HD void operator()(int64_t) const {
     float s[16];
@@ -41,7 +42,7 @@ struct Control {
     int64_t closed = observe(s);
     float wanted = 0.5f * px::log(static_cast<float>(actions));
     s[isv::ent_coef] = clip(s[isv::ent_coef] * px::exp(0.05f * (wanted - s[isv::ema_entropy])), 1e-4f, 0.1f);
-    s[isv::per_beta] = clip(0.4f + 0.6f * static_cast<float>(step) / static_cast<float>(steps), 0.4f, 1.f);
+    s[isv::per_beta] = clip(0.4f + 0.6f * static_cast<float>(*step) / static_cast<float>(steps), 0.4f, 1.f);
     s[isv::reward_scale] = clip(0.5f / (s[isv::ema_abs_reward] + 0.05f), 0.1f, 4.f);
     if (closed) s[isv::gamma] = moved(s[isv::gamma], 1.f - 1.f / clip(2.f * s[isv::ema_hold], 50.f, 1000.f));
     float pull = clip(px::log(1e-3f / s[isv::ema_ratio]), -1.f, 1.f);
@@ -76,16 +77,15 @@ struct Control {
 
 template <class On>
 void controllers(Tensor isv, Tensor pi_logits, Tensor reward_raw, Tensor done, Tensor hold_steps, Tensor norm_delta,
-                 Tensor norm_weights, int64_t step, int64_t steps) {
+                 Tensor norm_weights, Tensor step, int64_t steps) {
   FOX_CHECK(pi_logits.dim() == 2 && pi_logits.size(0) > 0 && pi_logits.size(1) > 0, "controllers takes logits of rows");
-  FOX_CHECK(0 <= step && step < steps, "step must be in [0, steps), got ", step, " of ", steps);
   int64_t rows = pi_logits.size(0), actions = pi_logits.size(1);
   Tensor entropy = make<float>(isv, {rows});
   On::rows(isv, rows, 256, EntropyOfRow{in<float>(pi_logits, "pi_logits", {rows, actions}), out<float>(entropy), actions});
   On::rows(isv, 1, 1,
            Control{inout<float>(isv, "isv", {16}), out<float>(entropy), in<float>(reward_raw, "reward_raw", {rows}),
                    in<uint8_t>(done, "done", {rows}), in<int32_t>(hold_steps, "hold_steps", {rows}),
-                   in<float>(norm_delta, "norm_delta", {}), in<float>(norm_weights, "norm_weights", {}), rows, actions,
-                   step, steps});
+                   in<float>(norm_delta, "norm_delta", {}), in<float>(norm_weights, "norm_weights", {}),
+                   in<int64_t>(step, "step", {}), rows, actions, steps});
 }
 }  // namespace fox

@@ -2,6 +2,7 @@
 #pragma once
 #include "check.h"
 #include "fx1.h"
+#include "ring.h"
 
 #include <cstring>
 
@@ -10,6 +11,13 @@ namespace fox {
 struct Piece {
   const uint8_t* from;
   int64_t word, bytes, buffer;
+};
+
+// Which of `turns` equal parts of every buffer is summed; without a clock the whole, as one part.
+struct Turn {
+  const int64_t* step;
+  int64_t turns;
+  FOX_HD int64_t now() const { return step ? turn_of(*step, turns) : 0; }
 };
 
 struct Lanes {
@@ -49,24 +57,25 @@ template <class On> Tensor digest(std::vector<Tensor> buffers) {
     cut(pieces, data, 0, bytes, On::piece_bytes, static_cast<int64_t>(i));
   }
   Tensor sums = make<int64_t>(buffers[0], {static_cast<int64_t>(buffers.size()), 2});
-  On::sum(pieces, sums);
+  On::sum(pieces, Turn{nullptr, 1}, sums);
   return sums;
 }
 
-// Of each buffer the bytes [begin, end) at their own positions.
-template <class On> Tensor digest_ranges(std::vector<Tensor> buffers, std::vector<int64_t> begins, std::vector<int64_t> ends) {
-  FOX_CHECK(!buffers.empty() && begins.size() == buffers.size() && ends.size() == buffers.size(),
-            "digest_ranges takes a begin and an end for each of at least one buffer");
+// Of each buffer the part that the step writes, at its own position. On a GPU the clock is not known yet: there the
+// pieces are those of the first part, and the kernel moves them on.
+template <class On> Tensor digest_turn(std::vector<Tensor> buffers, Tensor step, int64_t turns) {
+  FOX_CHECK(!buffers.empty() && turns > 0, "digest_turn takes at least one buffer of at least one turn");
+  Turn turn{in<int64_t>(step, "step", {}), turns};
   std::vector<Piece> pieces;
   for (size_t i = 0; i < buffers.size(); ++i) {
-    int64_t bytes = 0, begin = begins[i], end = ends[i];
-    const uint8_t* data = bytes_of(buffers[i], buffers[0], bytes);
-    FOX_CHECK(0 <= begin && begin <= end && end <= bytes, "a range must lie inside its buffer of ", bytes, " bytes");
-    FOX_CHECK(begin % 8 == 0 && (end % 8 == 0 || end == bytes), "a range must begin and end at multiples of 8 bytes");
-    cut(pieces, data, begin, end, On::piece_bytes, static_cast<int64_t>(i));
+    int64_t bytes = 0;
+    const uint8_t* data = bytes_of(buffers[i], step, bytes);
+    FOX_CHECK(turns == 1 || bytes % (8 * turns) == 0, "a turn's part must be a multiple of 8 bytes");
+    int64_t part = bytes / turns, begin = On::known(turn) * part;
+    cut(pieces, data, begin, begin + part, On::piece_bytes, static_cast<int64_t>(i));
   }
   Tensor sums = make<int64_t>(buffers[0], {static_cast<int64_t>(buffers.size()), 2});
-  On::sum(pieces, sums);
+  On::sum(pieces, turn, sums);
   return sums;
 }
 }  // namespace fox

@@ -24,7 +24,8 @@ struct SumParcel {
 struct Digest : Cpu {
   static constexpr int64_t piece_bytes = 1 << 18;
 
-  static void sum(const std::vector<Piece>& pieces, Tensor& sums) {
+  static int64_t known(Turn turn) { return turn.now(); }
+  static void sum(const std::vector<Piece>& pieces, Turn, Tensor& sums) {
     std::vector<int64_t> parcels{0};
     int64_t filled = 0, count = static_cast<int64_t>(pieces.size());
     for (int64_t i = 0; i < count; ++i) {
@@ -47,6 +48,6 @@ struct Digest : Cpu {
 
 STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
   m.impl("digest", TORCH_BOX(&digest<Digest>));
-  m.impl("digest_ranges", TORCH_BOX(&digest_ranges<Digest>));
+  m.impl("digest_turn", TORCH_BOX(&digest_turn<Digest>));
 }
 }  // namespace fox

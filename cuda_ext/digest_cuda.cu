@@ -20,8 +20,8 @@ template <int Most> struct Table {
   int32_t count;
   Entry entries[Most];
 
-  // The part of a piece that a block sums.
-  __device__ Piece part(int64_t block) const {
+  // What a block sums of a piece, which lies `turn` lengths further on.
+  __device__ Piece part(int64_t block, int64_t turn) const {
     int low = 0, end = count;
     while (end - low > 1) {
       int middle = (low + end) / 2;
@@ -29,6 +29,7 @@ template <int Most> struct Table {
     }
     Piece piece = entries[low].piece;
     int64_t skipped = (block - entries[low].first_block) * block_bytes, left = piece.bytes - skipped;
+    skipped += turn * piece.bytes;
     return Piece{piece.from + skipped, piece.word + skipped / 8, left < block_bytes ? left : block_bytes, piece.buffer};
   }
 };
@@ -44,8 +45,8 @@ __device__ void add_words(const Piece& piece, int64_t begin, int64_t words, Lane
 }
 
 template <class List>
-__global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__ List table, unsigned long long* sums) {
-  Piece piece = table.part(blockIdx.x);
+__global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__ List table, Turn turn, unsigned long long* sums) {
+  Piece piece = table.part(blockIdx.x, turn.now());
   Lanes lanes{0, 0};
   int64_t paired = reinterpret_cast<uintptr_t>(piece.from) % 16 == 0 ? piece.bytes / 16 : 0;
   const ulonglong2* pairs = reinterpret_cast<const ulonglong2*>(piece.from);
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__
 
 // Sums pieces from `begin` on, as many as a table holds; returns the first that is left.
 template <class List>
-size_t launch(const std::vector<Piece>& pieces, size_t begin, unsigned long long* sums, cudaStream_t stream) {
+size_t launch(const std::vector<Piece>& pieces, size_t begin, Turn turn, unsigned long long* sums, cudaStream_t stream) {
   List table;
   int64_t blocks = 0;
   table.count = 0;
@@ -83,7 +84,7 @@ size_t launch(const std::vector<Piece>& pieces, size_t begin, unsigned long long
     blocks += (pieces[begin].bytes + block_bytes - 1) / block_bytes;
   }
   FOX_CHECK(blocks <= INT32_MAX, "too many bytes for one launch");
-  digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, sums);
+  digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, turn, sums);
   check_launch("digest_kernel");
   return begin;
 }
@@ -91,7 +92,8 @@ size_t launch(const std::vector<Piece>& pieces, size_t begin, unsigned long long
 struct Digest {
   static constexpr int64_t piece_bytes = int64_t(1) << 46;
 
-  static void sum(const std::vector<Piece>& pieces, Tensor& sums) {
+  static int64_t known(Turn) { return 0; }
+  static void sum(const std::vector<Piece>& pieces, Turn turn, Tensor& sums) {
     torch::stable::accelerator::DeviceGuard guard(sums.get_device_index());
     cudaStream_t stream = current_stream(sums.get_device_index());
     FOX_CHECK(cudaMemsetAsync(sums.data_ptr(), 0, sums.numel() * sizeof(int64_t), stream) == cudaSuccess,
@@ -100,14 +102,14 @@ struct Digest {
     using Few = Table<100>;
     using Many = Table<800>;
     for (size_t begin = 0; begin < pieces.size();)
-      begin = pieces.size() - begin <= Few::most ? launch<Few>(pieces, begin, to, stream)
-                                                 : launch<Many>(pieces, begin, to, stream);
+      begin = pieces.size() - begin <= Few::most ? launch<Few>(pieces, begin, turn, to, stream)
+                                                 : launch<Many>(pieces, begin, turn, to, stream);
   }
 };
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
   m.impl("digest", TORCH_BOX(&digest<Digest>));
-  m.impl("digest_ranges", TORCH_BOX(&digest_ranges<Digest>));
+  m.impl("digest_turn", TORCH_BOX(&digest_turn<Digest>));
 }
 }  // namespace fox

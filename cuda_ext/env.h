@@ -60,7 +60,7 @@ struct EnvAccount {
 struct EnvStepRow {  // one environment
   TapeBook tape;
   int64_t end, tick_value_e4, fee_e4;
-  int32_t step;
+  const int64_t* step;
   const int32_t* action;
   int64_t *cursor, *cash_half_ticks;
   int32_t *pos, *entry_ticks, *pending, *rest_side, *rest_px_ticks, *rest_step, *open_step, *hold_steps;
@@ -72,14 +72,15 @@ struct EnvStepRow {  // one environment
     int64_t row = cursor[b] + 1;
     BookRow was = tape.at(row - 1), now = tape.at(row);
     bool last = row >= end - 1;
+    int32_t sent = static_cast<int32_t>(*step);
     EnvAccount account{pos[b], entry_ticks[b], rest_side[b], rest_px_ticks[b], rest_step[b], open_step[b],
                        pos[b] != 0 ? hold_steps[b] + 1 : 0, cash_half_ticks[b]};
     int64_t equity_was = account.cash_half_ticks + account.pos * was.mid2();
     account.fill_rest(now);
     if (last)
-      account.flatten(now, step);
+      account.flatten(now, sent);
     else
-      account.arrive(now, pending[b], step - 1);
+      account.arrive(now, pending[b], sent - 1);
     account.settle();
     int64_t equity = account.cash_half_ticks + account.pos * now.mid2();
     write(b, account);
@@ -100,18 +101,17 @@ struct EnvStepRow {  // one environment
 
 template <class On>
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> env_step(
-    Tensor book, int64_t end, int64_t step, int64_t tick_value_e4, int64_t fee_e4, Tensor action, Tensor cursor,
+    Tensor book, int64_t end, Tensor step, int64_t tick_value_e4, int64_t fee_e4, Tensor action, Tensor cursor,
     Tensor pos, Tensor entry_ticks, Tensor cash_half_ticks, Tensor pending, Tensor rest_side, Tensor rest_px_ticks,
     Tensor rest_step, Tensor open_step, Tensor hold_steps) {
   TapeBook tape = tape_book_in(book);
   int64_t batch = cursor.size(0);
   FOX_CHECK(end >= 2 && end <= tape.rows, "end must lie on the tape of ", tape.rows, " rows, got ", end);
-  FOX_CHECK(step >= 0 && step <= INT32_MAX, "step must fit int32, got ", step);
   Tensor fills = make<int32_t>(book, {batch}), done = make<uint8_t>(book, {batch}), wrap = make<uint8_t>(book, {batch});
   Tensor pnl = make<int64_t>(book, {batch}), trade_open = make<int32_t>(book, {batch});
   Tensor equity = make<int64_t>(book, {batch}), delta = make<int64_t>(book, {batch});
   On::rows(book, batch, 512,
-           EnvStepRow{tape, end, tick_value_e4, fee_e4, static_cast<int32_t>(step), in<int32_t>(action, "action", {batch}),
+           EnvStepRow{tape, end, tick_value_e4, fee_e4, in<int64_t>(step, "step", {}), in<int32_t>(action, "action", {batch}),
                       inout<int64_t>(cursor, "cursor", {batch}), inout<int64_t>(cash_half_ticks, "cash_half_ticks", {batch}),
                       inout<int32_t>(pos, "pos", {batch}), inout<int32_t>(entry_ticks, "entry_ticks", {batch}),
                       inout<int32_t>(pending, "pending", {batch}), inout<int32_t>(rest_side, "rest_side", {batch}),

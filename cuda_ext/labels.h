@@ -1,6 +1,7 @@
 // What a step is later judged by: where the mid went, and how the trade it belonged to ended.
 #pragma once
 #include "book.h"
+#include "ring.h"
 #include <vector>
 
 namespace fox {
@@ -39,23 +40,25 @@ struct AssignLabelRow {  // one environment: its slots are its own, so rows neve
   const uint8_t* done;
   const int64_t* trade_pnl_e4;
   const int32_t* trade_open_step;
+  const int64_t* step;
   int32_t* slot_outcome;
-  int64_t step, batch, slots;
+  int64_t batch, turns;
   FOX_HD void operator()(int64_t b) const {
     if (!done[b]) return;
     int32_t outcome = trade_pnl_e4[b] < 0 ? 0 : (trade_pnl_e4[b] > 0 ? 2 : 1);
-    int64_t oldest = step + 1 - slots / batch, from = trade_open_step[b];
+    int64_t now = *step, oldest = now + 1 - turns, from = trade_open_step[b];
     from = from < oldest ? oldest : from;
-    for (int64_t s = from < 0 ? 0 : from; s <= step; ++s) slot_outcome[(s * batch + b) % slots] = outcome;
+    for (int64_t s = from < 0 ? 0 : from; s <= now; ++s) slot_outcome[turn_of(s, turns) * batch + b] = outcome;
   }
 };
 
-template <class On> void assign_labels(Tensor slot_outcome, int64_t step, Tensor done, Tensor trade_pnl_e4, Tensor trade_open_step) {
+template <class On> void assign_labels(Tensor slot_outcome, Tensor step, Tensor done, Tensor trade_pnl_e4, Tensor trade_open_step) {
   int64_t batch = done.size(0), slots = slot_outcome.size(0);
-  FOX_CHECK(batch > 0 && slots % batch == 0 && step >= 0, "slots must be a multiple of the batch and step not negative");
+  FOX_CHECK(batch > 0 && slots % batch == 0, "slots must be a multiple of the batch");
   On::rows(slot_outcome, batch, 512,
            AssignLabelRow{in<uint8_t>(done, "done", {batch}), in<int64_t>(trade_pnl_e4, "trade_pnl_e4", {batch}),
                           in<int32_t>(trade_open_step, "trade_open_step", {batch}),
-                          inout<int32_t>(slot_outcome, "slot_outcome", {slots}), step, batch, slots});
+                          in<int64_t>(step, "step", {}), inout<int32_t>(slot_outcome, "slot_outcome", {slots}), batch,
+                          slots / batch});
 }
 }  // namespace fox

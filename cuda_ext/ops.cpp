@@ -26,8 +26,8 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // --- digest
   // The two lane sums of fx1 of each buffer: int64 [buffers, 2], on the host's clock only when read.
   m.def("digest(Tensor[] buffers) -> Tensor");
-  // Lane sums of the bytes [begin, end) of a buffer at their own positions; begin and end are multiples of 8 or the end.
-  m.def("digest_ranges(Tensor[] buffers, int[] begins, int[] ends) -> Tensor");
+  // Lane sums of part `step mod turns` of the `turns` equal parts of each buffer, at its own position.
+  m.def("digest_turn(Tensor[] buffers, Tensor step, int turns) -> Tensor");
 
   // --- encoder
   // l = x W + b; gate = softmax(l); out = F * gate * x.
@@ -106,7 +106,7 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("window_push(Tensor(a!) window_BTF, Tensor obs_BF, Tensor fresh_B, Tensor tape_book, Tensor tape_ts,"
         " Tensor tape_moved, Tensor tape_day_ns, int begin, int end, Tensor cursor_B) -> ()");
   // One row further: resting order, arriving order, the new action in flight, money; forced flat at row end - 1.
-  m.def("env_step(Tensor tape_book, int end, int step, int tick_value_e4, int fee_e4, Tensor action_B, Tensor(a!) cursor_B,"
+  m.def("env_step(Tensor tape_book, int end, Tensor step, int tick_value_e4, int fee_e4, Tensor action_B, Tensor(a!) cursor_B,"
         " Tensor(b!) pos_B, Tensor(c!) entry_ticks_B, Tensor(d!) cash_half_ticks_B, Tensor(e!) pending_B, Tensor(f!) rest_side_B,"
         " Tensor(g!) rest_px_ticks_B, Tensor(h!) rest_step_B, Tensor(i!) open_step_B, Tensor(j!) hold_steps_B)"
         " -> (Tensor fills_B, Tensor done_B, Tensor wrap_B, Tensor trade_pnl_e4_B, Tensor trade_open_step_B,"
@@ -121,9 +121,11 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // Bins of the mid's move over each horizon, [-10, 10] ticks -> 0..20, -1 past `end`.
   m.def("frd_labels(Tensor tape_book, int end, Tensor cursor_B, int[] horizons) -> Tensor label_BS");
 
-  // --- replay
-  // Slots [begin, begin + B) get the new leaf max_prio^0.6; leaf C + s, root 1.
-  m.def("per_insert(Tensor(a!) leaf_C, int begin, int rows, Tensor max_prio) -> ()");
+  // --- replay; the slots of a step are those of turn `step mod (C / B)`, B each
+  // The step's rows into each of up to 16 rings, byte by byte.
+  m.def("ring_insert(Tensor(a!)[] rings, Tensor[] rows, Tensor step) -> ()");
+  // The step's slots get the new leaf max_prio^0.6; leaf C + s, root 1.
+  m.def("per_insert(Tensor(a!) leaf_C, Tensor step, int rows, Tensor max_prio) -> ()");
   // p = row_loss + 1e-6; leaf = p^0.6; max_prio = the largest p so far. Rows with one slot: the lowest b writes.
   m.def("per_update(Tensor(a!) leaf_C, Tensor(b!) max_prio, Tensor idx_B, Tensor row_loss_B) -> ()");
   // Inner nodes, all levels bottom-up: parent = left + right; node i of [C] has children 2i, 2i+1; node 0 is unused.
@@ -131,7 +133,7 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // u = (b + xi) / B * root; left if u < left or right == 0, else u -= left; weight = (len leaf / root)^-beta / max.
   m.def("per_sample(Tensor leaf_C, Tensor tree_C, Tensor prng_B, Tensor isv, Tensor len) -> (Tensor idx_B, Tensor weight_B)");
   // Where done[b], the outcome class of the closed trade in slots (s B + b) mod C of its steps still in the ring.
-  m.def("assign_labels(Tensor(a!) slot_outcome_C, int step, Tensor done_B, Tensor trade_pnl_e4_B, Tensor trade_open_step_B) -> ()");
+  m.def("assign_labels(Tensor(a!) slot_outcome_C, Tensor step, Tensor done_B, Tensor trade_pnl_e4_B, Tensor trade_open_step_B) -> ()");
 
   // --- learn
   // sqrt of the sum of squares of each group: chunks of 256 elements of [offset_g, offset_{g+1}), then chunk sums.
@@ -145,7 +147,7 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("mean_loss(Tensor row_loss_B, Tensor? weight_B, Tensor? label_B) -> Tensor");
   // The next isv from this step's observations.
   m.def("controllers(Tensor(a!) isv, Tensor pi_logits_BA, Tensor reward_raw_B, Tensor done_B, Tensor hold_steps_B,"
-        " Tensor norm_delta, Tensor norm_weights, int step, int steps) -> ()");
+        " Tensor norm_delta, Tensor norm_weights, Tensor step, int steps) -> ()");
 
   // --- specimens: real bugs, switched on by `foxflow run --specimen`; none runs otherwise
   // iqn_tau_cos and prng_advance in one kernel: threads read the states that others are storing.

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "portable.h"
 #include "prng.h"
+#include "ring.h"
 #include <tuple>
 
 namespace fox {
@@ -16,16 +17,19 @@ inline void check_slots(int64_t slots) {
 
 struct PerInsertRow {
   const float* max_prio;
+  const int64_t* step;
   float* leaf;
-  FOX_HD void operator()(int64_t i) const { leaf[i] = leaf_of(*max_prio); }
+  int64_t rows, turns;
+  FOX_HD void operator()(int64_t i) const { leaf[turn_of(*step, turns) * rows + i] = leaf_of(*max_prio); }
 };
 
-template <class On> void per_insert(Tensor leaf, int64_t begin, int64_t rows, Tensor max_prio) {
+template <class On> void per_insert(Tensor leaf, Tensor step, int64_t rows, Tensor max_prio) {
   int64_t slots = leaf.size(0);
   check_slots(slots);
-  FOX_CHECK(0 <= begin && 0 <= rows && begin + rows <= slots, "slots ", begin, " + ", rows, " must lie in the ring of ", slots);
+  FOX_CHECK(rows > 0 && slots % rows == 0, "the ring must have a multiple of ", rows, " slots, got ", slots);
   On::rows(leaf, rows, 4096,
-           PerInsertRow{in<float>(max_prio, "max_prio", {}), inout<float>(leaf, "leaf", {slots}) + begin});
+           PerInsertRow{in<float>(max_prio, "max_prio", {}), in<int64_t>(step, "step", {}),
+                        inout<float>(leaf, "leaf", {slots}), rows, slots / rows});
 }
 
 struct PerUpdateRow {  // one drawn row; the row after the last keeps the largest priority

@@ -4,6 +4,8 @@
 #include "per.h"
 #include <torch/csrc/stable/library.h>
 
+#include <cstring>
+
 namespace fox {
 namespace {
 struct PerLevel {
@@ -18,6 +20,9 @@ struct PerDrawRow {
 };
 
 struct Replay : Cpu {
+  static constexpr int64_t unit = 1 << 16;
+
+  FOX_HD static void copy(uint8_t* to, const uint8_t* from, int64_t bytes) { std::memcpy(to, from, bytes); }
   static void rebuild(const Tensor& like, PerNode node) {
     node.tree[0] = 0.f;
     for (int64_t first = node.slots / 2; first >= 1; first /= 2) rows(like, first, 8192, PerLevel{node, first});
@@ -32,6 +37,7 @@ struct Replay : Cpu {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
+  m.impl("ring_insert", TORCH_BOX(&ring_insert<Replay>));
   m.impl("per_insert", TORCH_BOX(&per_insert<Replay>));
   m.impl("per_update", TORCH_BOX(&per_update<Replay>));
   m.impl("per_rebuild", TORCH_BOX(&per_rebuild<Replay>));

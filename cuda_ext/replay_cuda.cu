@@ -31,6 +31,14 @@ __global__ void __launch_bounds__(block) per_draw_kernel(PerDraw draw) {
 }
 
 struct Replay : Cuda {
+  static constexpr int64_t unit = sizeof(uint4);
+
+  FOX_HD static void copy(uint8_t* to, const uint8_t* from, int64_t bytes) {
+    if (bytes == unit && (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % unit == 0)
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    else
+      for (int64_t b = 0; b < bytes; ++b) to[b] = from[b];
+  }
   static void rebuild(const Tensor& like, PerNode node) {
     torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
     per_rebuild_kernel<<<1, block, 0, current_stream(like.get_device_index())>>>(node);
@@ -45,6 +53,7 @@ struct Replay : Cuda {
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
+  m.impl("ring_insert", TORCH_BOX(&ring_insert<Replay>));
   m.impl("per_insert", TORCH_BOX(&per_insert<Replay>));
   m.impl("per_update", TORCH_BOX(&per_update<Replay>));
   m.impl("per_rebuild", TORCH_BOX(&per_rebuild<Replay>));

@@ -104,29 +104,27 @@ class Note:
 
 
 class Rings:
-    """The running sums of buffers of which the same few rows change at a time.
+    """The running sums of buffers of which each step writes the next few rows.
 
     Args:
-        buffers: [C, …] by name; the rows [begin, begin + rows) are about to be written again and again.
+        buffers: [C, …] by name.
+        turns: steps after which the first rows are written again; a step writes C / turns of them.
     """
 
-    def __init__(self, buffers: Mapping[str, Tensor]) -> None:
-        self.buffers = dict(buffers)
+    def __init__(self, buffers: Mapping[str, Tensor], turns: int) -> None:
+        self.buffers, self._turns = dict(buffers), turns
         self.sums = sums.sums(list(buffers.values()))
-        self._row_bytes = [x[0].numel() * x.element_size() for x in buffers.values()]
 
-    def before(self, begin: int, rows: int) -> None:
-        """Take the old bytes of some rows out of the sums."""
-        self.sums -= self._ranges(begin, rows)
+    def before(self, step: Tensor) -> None:
+        """Take the old bytes of the step's rows out of the sums; `step` is an int64 scalar on their device."""
+        self.sums -= self._part(step)
 
-    def after(self, begin: int, rows: int) -> None:
-        """Put the new bytes of some rows into the sums."""
-        self.sums += self._ranges(begin, rows)
+    def after(self, step: Tensor) -> None:
+        """Put the new bytes of the step's rows into the sums."""
+        self.sums += self._part(step)
 
-    def _ranges(self, begin: int, rows: int) -> Tensor:
-        begins = [begin * size for size in self._row_bytes]
-        ends = [(begin + rows) * size for size in self._row_bytes]
-        return sums.range_sums(list(self.buffers.values()), begins, ends)
+    def _part(self, step: Tensor) -> Tensor:
+        return sums.turn_sums(list(self.buffers.values()), step, self._turns)
 
 
 @dataclass(frozen=True, slots=True)

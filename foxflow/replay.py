@@ -60,26 +60,28 @@ class Replay:
         }
         self.tree: Tensors = {"per_leaf": torch.zeros(s.C, device=device), "per_tree": torch.zeros(s.C, device=device)}
 
-    def insert(self, step: int, rows: Tensors, rings: Rings | None) -> None:
+    def rings(self) -> Rings:
+        """The running sums of `slots`."""
+        return Rings(self.slots, self._shape.C // self._shape.B)
+
+    def insert(self, step: Tensor, rows: Tensors, rings: Rings | None) -> None:
         """Write one step's rows into the next B slots, with the largest priority so far and no outcome yet.
 
         Args:
-            step: its number; the slots are (step B + b) mod C.
+            step: int64 scalar, its number; the slots are (step B + b) mod C.
             rows: by slot name, [B, …].
             rings: the sums of `slots`, kept up to date.
         """
-        s, begin = self._shape, first_slot(step, self._shape)
         if rings is not None:
-            rings.before(begin, s.B)
-        for name, values in rows.items():
-            write(self.slots[name], begin, values, self._specimens)
+            rings.before(step)
+        written = {**self.slots, "slot_outcome": self.outcome}
+        write(written, rows | {"slot_outcome": unjudged(self.outcome, self._shape)}, step, self._specimens)
         if rings is not None:
-            rings.after(begin, s.B)
-        self.outcome[begin : begin + s.B] = -1
-        count(self.counters, s)
-        ops.per_insert(self.tree["per_leaf"], begin, s.B, self.counters["per_max_prio"])
+            rings.after(step)
+        count(self.counters, self._shape)
+        ops.per_insert(self.tree["per_leaf"], step, self._shape.B, self.counters["per_max_prio"])
 
-    def label(self, step: int, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
+    def label(self, step: Tensor, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
         """Write the outcome of trades that closed into the slots of their steps."""
         ops.assign_labels(self.outcome, step, done, pnl_e4, open_step)
 
@@ -98,22 +100,32 @@ class Replay:
         ops.per_update(self.tree["per_leaf"], self.counters["per_max_prio"], idx, row_loss_q)
 
 
-def write(slots: Tensor, begin: int, rows: Tensor, specimens: tuple[str, ...]) -> None:
-    """Write rows into slots from `begin` on; `stale_pinned` takes windows home and up again, by a buffer used twice."""
-    if "stale_pinned" in specimens and rows.ndim == 3:
-        racy.stale_pinned(slots, begin, rows.cpu())
-    else:
-        slots[begin : begin + rows.shape[0]] = rows
+def write(slots: Tensors, rows: Tensors, step: Tensor, specimens: tuple[str, ...]) -> None:
+    """Write a step's rows into its slots; `stale_pinned` takes windows home and up again, by a buffer used twice.
+
+    Args:
+        slots: [C, …] by name; changed.
+        rows: [B, …] by name.
+        step: int64 scalar.
+        specimens: bugs that are switched on.
+    """
+    stale = [name for name, x in rows.items() if "stale_pinned" in specimens and x.ndim == 3]
+    for name in stale:
+        begin = int(step) * rows[name].shape[0] % slots[name].shape[0]
+        racy.stale_pinned(slots[name], begin, rows[name].cpu())
+    whole = [name for name in rows if name not in stale]
+    if whole:
+        ops.ring_insert([slots[name] for name in whole], [rows[name] for name in whole], step)
+
+
+def unjudged(outcome: Tensor, s: Shape) -> Tensor:
+    """The outcomes of a step whose trades are still open, int32 [B]."""
+    return outcome.new_full((s.B,), -1)
 
 
 def rebuild(leaf_C: Tensor, tree_C: Tensor, specimens: tuple[str, ...]) -> None:
     """Sum the leaves up to the root, in place; here `per_fence` takes the kernel's place."""
     (racy.per_fence if "per_fence" in specimens else ops.per_rebuild)(leaf_C, tree_C)
-
-
-def first_slot(step: int, s: Shape) -> int:
-    """Where a step's rows begin in the ring."""
-    return step * s.B % s.C
 
 
 def count(counters: Tensors, s: Shape) -> None:

@@ -30,6 +30,11 @@ def assert_close(actual: Tensor, expected: Tensor, *, rtol: float) -> None:
     assert bool(error <= rtol * scale), f"relative error {float(error / scale):.3g} > {rtol:g}"
 
 
+def clock(step: int, device: str = "cpu") -> Tensor:
+    """The number of a step as the operators read it."""
+    return torch.tensor(step, device=device)
+
+
 def sha(*tensors: Tensor) -> str:
     """SHA-256 over the bytes of tensors, for comparing processes."""
     return hashlib.sha256(b"".join(bits(x).numpy().tobytes() for x in tensors)).hexdigest()

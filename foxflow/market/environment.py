@@ -102,20 +102,20 @@ class Environment:
         """Forward-return bins of the current row, int32 [B, 3]."""
         return world.frd_labels(self.segment, self.account.cursor, HORIZONS)
 
-    def move(self, t: int, action: Tensor, isv: Tensor) -> Moved:
+    def move(self, step: Tensor, action: Tensor, isv: Tensor) -> Moved:
         """Play one step; `jump` must follow before the next one.
 
         Args:
-            t: its number.
+            step: int64 scalar, its number.
             action: int32 [B].
             isv: float32 [16]; the reward's scale is read.
         """
-        step = world.env_step(self.segment, self.account, self._contract, action, t)
-        raw, shaped = world.reward(step, isv, self._contract)
+        did = world.env_step(self.segment, self.account, self._contract, action, step)
+        raw, shaped = world.reward(did, isv, self._contract)
         obs_next, dt_next = world.features(self.segment, self.account)
-        return Moved(step, raw, shaped, obs_next, dt_next)
+        return Moved(did, raw, shaped, obs_next, dt_next)
 
     def jump(self, wrap: Tensor) -> None:
         """Restart the wrapped environments at the segment's start."""
         restart(self.account, wrap, self.segment, self._shape)
-        self._fresh = wrap
+        self._fresh.copy_(wrap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor, dtype, float32, float64
+from torch import Tensor, dtype, float32, float64, int64
 
 from foxflow.errors import must
 
@@ -41,3 +41,13 @@ def shaped(x: Tensor, name: str, axes: str, sizes: tuple[int, ...], like: Tensor
     tensor(x, name, axes, like=like)
     for axis, wanted in enumerate(sizes):
         size(x, name, axis, wanted, axes[axis])
+
+
+def clock(step: Tensor, like: Tensor, end: int = 2**31) -> None:
+    """Refuse a step that is not an int64 scalar on `like`'s device, or on a CPU is not from 0 to end - 1.
+
+    On a GPU reading it would make the host wait; the kernels keep inside their tensors whatever it says.
+    """
+    tensor(step, "step", "", int64, like=like)
+    if step.device.type == "cpu" and not 0 <= int(step) < end:
+        raise must("step", f"be in [0, {end})", int(step))

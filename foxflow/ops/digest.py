@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from foxflow.errors import must
+from foxflow.ops import check
 
 _C = torch.ops.foxflow
 
@@ -40,30 +41,29 @@ def sums(buffers: Sequence[Tensor]) -> Tensor:
     return result
 
 
-def range_sums(buffers: Sequence[Tensor], begins: Sequence[int], ends: Sequence[int]) -> Tensor:
-    """Sum both lanes over some bytes of each buffer at their own positions.
+def turn_sums(buffers: Sequence[Tensor], step: Tensor, turns: int) -> Tensor:
+    """Sum both lanes over the part of each buffer that a step writes, at its own position.
 
     What the old bytes added taken away and what the new ones add put in is the whole buffer's sum again.
 
     Args:
-        buffers: at least one dense tensor of any dtype and shape, all on one device.
-        begins: first byte of each, a multiple of 8.
-        ends: byte after the last: a multiple of 8, or the buffer's end.
+        buffers: at least one dense tensor of any dtype, all on one device, each of `turns` equal parts.
+        step: int64 scalar on their device; its part is number `step mod turns`.
+        turns: steps after which the first part is written again.
 
     Returns:
         int64 [buffers, 2] on their device, modulo 2**64.
 
     Raises:
-        Mistake: a buffer is not dense, or a range lies outside its buffer or cuts a word.
+        Mistake: a buffer is not dense, its parts are not whole words of 8 bytes, or on a CPU the step is negative.
     """
     plain = [_plain(buffer, f"buffers[{i}]") for i, buffer in enumerate(buffers)]
-    for i, (buffer, begin, end) in enumerate(zip(plain, begins, ends, strict=True)):
+    check.clock(step, plain[0])
+    for i, buffer in enumerate(plain):
         size = buffer.numel() * buffer.element_size()
-        if not 0 <= begin <= end <= size:
-            raise must(f"range {i}", f"lie inside the buffer's {size} bytes", f"{begin} and {end}")
-        if begin % 8 or (end % 8 and end != size):
-            raise must(f"range {i}", "begin and end at multiples of 8 bytes or the buffer's end", f"{begin} and {end}")
-    result: Tensor = _C.digest_ranges(plain, begins, ends)
+        if turns < 1 or (turns > 1 and size % (8 * turns)):
+            raise must(f"buffers[{i}]", f"be {turns} parts of whole words of 8 bytes", f"{size} bytes")
+    result: Tensor = _C.digest_turn(plain, step, turns)
     return result
 
 
@@ -78,6 +78,6 @@ def _(buffers: Sequence[Tensor]) -> Tensor:
     return buffers[0].new_empty((len(buffers), 2), dtype=torch.int64)
 
 
-@torch.library.register_fake("foxflow::digest_ranges")
-def _(buffers: Sequence[Tensor], begins: Sequence[int], ends: Sequence[int]) -> Tensor:
+@torch.library.register_fake("foxflow::digest_turn")
+def _(buffers: Sequence[Tensor], step: Tensor, turns: int) -> Tensor:
     return buffers[0].new_empty((len(buffers), 2), dtype=torch.int64)

@@ -178,7 +178,7 @@ def mean_loss(row_loss_B: Tensor, weight_B: Tensor | None = None, label_B: Tenso
     return result
 
 
-def controllers(isv: Tensor, observed: Observed, step: int, steps: int) -> None:
+def controllers(isv: Tensor, observed: Observed, step: Tensor, steps: int) -> None:
     """Move the internal state variables by what a step showed, in place.
 
     First the means (rate 0.05): entropy of the policy, |reward|, hold steps of the rows that are done, |change| /
@@ -188,11 +188,11 @@ def controllers(isv: Tensor, observed: Observed, step: int, steps: int) -> None:
     Args:
         isv: float32 [16], in the order of `ISV`, changed in place.
         observed: what the step showed.
-        step: this step, counted from 0.
+        step: int64 scalar, this step, counted from 0.
         steps: steps of the run.
 
     Raises:
-        Mistake: a size, dtype or device differs, there are no rows, or the step lies outside the run.
+        Mistake: a size, dtype or device differs, there are no rows, or on a CPU the step lies outside the run.
 
     Bits: one thread; sums over rows ascending in chunks of 32, then chunk sums.
     """
@@ -209,8 +209,7 @@ def controllers(isv: Tensor, observed: Observed, step: int, steps: int) -> None:
         check.size(getattr(o, name), name, 0, rows, "pi_logits_BA's rows")
     for name in ("norm_delta", "norm_weights"):
         check.tensor(getattr(o, name), name, "", torch.float32, like=isv)
-    if not 0 <= step < steps:
-        raise must("step", f"be in [0, {steps})", step)
+    check.clock(step, isv, steps)
     given = [getattr(o, name).contiguous() for name, _ in (("pi_logits_BA", None), *columns)]
     _C.controllers(isv, *given, o.norm_delta, o.norm_weights, step, steps)
 

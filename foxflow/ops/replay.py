@@ -1,10 +1,13 @@
 """Prioritised replay: a leaf p^0.6 for each slot of a ring, a tree of pair sums above, draws in equal strata.
 
 Axes: C slots (a power of two), B rows drawn or environments. The slot of environment b's step s is (s B + b) mod C.
-Slots are checked on a CPU only: on a GPU reading one would make the host wait, and the kernels write none outside.
+Steps are int64 scalars on the device. They and slots are checked on a CPU only: on a GPU reading one would make the
+host wait, and the kernels write none outside.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, float32, int32, int64, uint8, uint32
@@ -14,25 +17,50 @@ from foxflow.ops import check
 
 _C = torch.ops.foxflow
 ISV = 16
+MAX_RINGS = 16
 
 
-def per_insert(leaf_C: Tensor, begin: int, rows: int, max_prio: Tensor) -> None:
-    """Give slots [begin, begin + rows) the leaf max_prio^0.6, in place.
+def ring_insert(rings: Sequence[Tensor], rows: Sequence[Tensor], step: Tensor) -> None:
+    """Write a step's rows into its slots of each ring, in place, by one launch.
+
+    Args:
+        rings: 1 to 16 of them, [C, …] of any dtype, contiguous; changed.
+        rows: [B, …] for each.
+        step: int64 scalar.
+
+    Raises:
+        Mistake: rows do not fit their ring, a ring is not contiguous, or on a CPU the step is negative.
+    """
+    if not 1 <= len(rings) <= MAX_RINGS or len(rows) != len(rings):
+        raise must("rings", f"be 1 to {MAX_RINGS}, each with its rows", f"{len(rings)} and {len(rows)}")
+    check.clock(step, rings[0])
+    for i, (ring, fresh) in enumerate(zip(rings, rows, strict=True)):
+        name = f"rows[{i}]"
+        if fresh.dtype != ring.dtype or fresh.shape[1:] != ring.shape[1:] or fresh.device != ring.device:
+            wanted, got = (f"{x.dtype} {list(x.shape[1:])} on {x.device}" for x in (ring, fresh))
+            raise must(name, f"be rows of {wanted} like their ring", got)
+        _turns(ring, f"rings[{i}]", fresh.shape[0])
+        _packed(ring, f"rings[{i}]")
+    _C.ring_insert(list(rings), [x.contiguous() for x in rows], step)
+
+
+def per_insert(leaf_C: Tensor, step: Tensor, rows: int, max_prio: Tensor) -> None:
+    """Give a step's slots the leaf max_prio^0.6, in place.
 
     Args:
         leaf_C: float32; changed.
-        begin: the first new slot.
-        rows: how many, without going round the ring.
+        step: int64 scalar.
+        rows: B.
         max_prio: float32 scalar, the largest priority so far.
 
     Raises:
-        Mistake: a tensor does not fit, or the slots do not lie in the ring.
+        Mistake: a tensor does not fit, B does not divide C, or on a CPU the step is negative.
     """
     _slots(leaf_C, "leaf_C")
     check.tensor(max_prio, "max_prio", "", float32, like=leaf_C)
-    if begin < 0 or rows < 0 or begin + rows > leaf_C.shape[0]:
-        raise must("begin and rows", f"lie in the ring of {leaf_C.shape[0]} slots", f"{begin}, {rows}")
-    _C.per_insert(leaf_C, begin, rows, max_prio)
+    check.clock(step, leaf_C)
+    _turns(leaf_C, "leaf_C", rows)
+    _C.per_insert(leaf_C, step, rows, max_prio)
 
 
 def per_update(leaf_C: Tensor, max_prio: Tensor, idx_B: Tensor, row_loss_B: Tensor) -> None:
@@ -114,19 +142,19 @@ def per_sample(leaf_C: Tensor, tree_C: Tensor, prng_B: Tensor, isv: Tensor, leng
 
 
 def assign_labels(
-    slot_outcome_C: Tensor, step: int, done_B: Tensor, trade_pnl_e4_B: Tensor, trade_open_step_B: Tensor
+    slot_outcome_C: Tensor, step: Tensor, done_B: Tensor, trade_pnl_e4_B: Tensor, trade_open_step_B: Tensor
 ) -> None:
     """Where done, write how the closed trade ended into the slots of its steps that are still in the ring, in place.
 
     Args:
         slot_outcome_C: int32; changed: 0 loss, 1 scratch, 2 win.
-        step: the step just stored; the ring holds the last C / B steps.
+        step: int64 scalar, the step just stored; the ring holds the last C / B steps.
         done_B: uint8.
         trade_pnl_e4_B: int64, its sign is the class.
         trade_open_step_B: int32, the trade's first step.
 
     Raises:
-        Mistake: a tensor does not fit, B does not divide C, or step is negative.
+        Mistake: a tensor does not fit, B does not divide C, or on a CPU the step is negative.
     """
     check.tensor(slot_outcome_C, "slot_outcome_C", "C", int32)
     check.tensor(done_B, "done_B", "B", uint8, like=slot_outcome_C)
@@ -134,11 +162,9 @@ def assign_labels(
     for x, name, dtype in ((trade_pnl_e4_B, "trade_pnl_e4_B", int64), (trade_open_step_B, "trade_open_step_B", int32)):
         check.tensor(x, name, "B", dtype, like=slot_outcome_C)
         check.size(x, name, 0, batch, "done_B's environments")
-    if batch == 0 or slot_outcome_C.shape[0] % batch:
-        raise must("slot_outcome_C", f"have a multiple of {batch} slots", slot_outcome_C.shape[0])
+    _turns(slot_outcome_C, "slot_outcome_C", batch)
     _packed(slot_outcome_C, "slot_outcome_C")
-    if step < 0:
-        raise must("step", "be 0 or more", step)
+    check.clock(step, slot_outcome_C)
     _C.assign_labels(
         slot_outcome_C, step, done_B.contiguous(), trade_pnl_e4_B.contiguous(), trade_open_step_B.contiguous()
     )
@@ -152,6 +178,11 @@ def _slots(x: Tensor, name: str) -> None:
     _packed(x, name)
 
 
+def _turns(x: Tensor, name: str, batch: int) -> None:
+    if batch <= 0 or x.numel() == 0 or x.shape[0] % batch:
+        raise must(name, f"have a multiple of {batch} slots", x.shape[0])
+
+
 def _packed(x: Tensor, name: str) -> None:
     if not x.is_contiguous():
         raise must(name, "be contiguous", f"strides {x.stride()}")
@@ -162,5 +193,5 @@ def _(leaf: Tensor, tree: Tensor, prng: Tensor, isv: Tensor, length: Tensor) -> 
     return leaf.new_empty(prng.shape[0], dtype=int32), leaf.new_empty(prng.shape[0])
 
 
-for _op in ("per_insert", "per_update", "per_rebuild", "assign_labels"):
+for _op in ("ring_insert", "per_insert", "per_update", "per_rebuild", "assign_labels"):
     torch.library.register_fake(f"foxflow::{_op}", lambda *_: None)

@@ -90,7 +90,7 @@ def window_push(window_BTF: Tensor, obs_BF: Tensor, fresh_B: Tensor, segment: Se
     _C.window_push(window_BTF, obs_BF.contiguous(), fresh_B.contiguous(), *_tape(segment), cursor_B.contiguous())
 
 
-def env_step(segment: Segment, account: Account, contract: Contract, action_B: Tensor, step: int) -> Step:
+def env_step(segment: Segment, account: Account, contract: Contract, action_B: Tensor, step: Tensor) -> Step:
     """Move each environment one row on and settle its orders; the account is changed in place.
 
     At the new row the resting order fills at its own price if the other side's touch reached it; then the order sent
@@ -103,19 +103,18 @@ def env_step(segment: Segment, account: Account, contract: Contract, action_B: T
         contract: tick value and fee.
         action_B: int32: 0 hold, 1 market buy, 2 market sell, 3 join bid, 4 join ask, 5 improve bid, 6 improve ask
             (one tick where the spread is 2 or more, else join), 7 cancel, 8 flatten (market and cancel).
-        step: number of the step, from 0; a trade's open_step is the step whose action opened it.
+        step: int64 scalar, number of the step, from 0; a trade's open_step is the step whose action opened it.
 
     Returns:
         fills, done, wrap, the closed trade's profit and first step, equity and its change.
 
     Raises:
-        Mistake: a tensor does not fit, step does not fit int32, or on a CPU a row or an action is out of range.
+        Mistake: a tensor does not fit, or on a CPU a row, an action or the step (by int32) is out of range.
     """
     _rows(account.cursor, segment, segment.begin, segment.end - 1)
     _column(action_B, "action_B", int32, account.cursor)
     _values(action_B, "action_B", 0, ACTIONS)
-    if not 0 <= step < 2**31:
-        raise must("step", "be 0 to 2147483647", step)
+    check.clock(step, account.cursor)
     out = _C.env_step(
         segment.book, segment.end, step, contract.tick_value_e4, contract.fee_e4, action_B.contiguous(), account.cursor,
         account.pos, account.entry_ticks, account.cash_half_ticks, account.pending, account.rest_side,
@@ -229,7 +228,7 @@ def _(book: Tensor, ts: Tensor, moved: Tensor, day: Tensor, begin: int, end: int
 
 
 @torch.library.register_fake("foxflow::env_step")
-def _(book: Tensor, end: int, step: int, tick_value: int, fee: int, action: Tensor, *_: Tensor) -> object:
+def _(book: Tensor, end: int, step: Tensor, tick_value: int, fee: int, action: Tensor, *_: Tensor) -> object:
     return tuple(torch.empty_like(action, dtype=d) for d in (int32, uint8, uint8, int64, int32, int64, int64))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from foxflow import digest, flow
 from foxflow.agent import encoder, heads
 from foxflow.agent.learner import Learner
-from foxflow.capture import Arriving, Capture, Rings, Taken, captured, host_bytes
+from foxflow.capture import Arriving, Capture, Taken, captured, host_bytes
 from foxflow.config import Config, Recording
 from foxflow.market.book import Tape
 from foxflow.market.environment import Environment, Moved, Seen, segments
@@ -61,7 +61,8 @@ class Trainer:
         self.env = Environment(self._train_segment, self._contract, self._shape, starts)
         self.learner = Learner(self._shape, config.seed, device, config.specimens)
         self.replay = Replay(self._shape, device, config.specimens)
-        self._rings = Rings(self.replay.slots) if self.plan.names() else None
+        self._rings = self.replay.rings() if self.plan.names() else None
+        self._clock = torch.zeros((), dtype=torch.int64, device=device)
         self.prng = {name: rules.sampler(name, config.seed, self._shape, device) for name in rules.SAMPLERS}
         self.carry = torch.zeros(self._shape.B, self._shape.H, device=device)
         self.isv = rules.isv_start(device)
@@ -125,16 +126,17 @@ class Trainer:
         action, log_pi = rules.acted(self.config, t, logits, self.prng["act_prng_state"])
         policy.prng_advance(self.prng["act_prng_state"], 1)
         labels = self.env.labels()
-        moved = self.env.move(t, action, self.isv)
+        moved = self.env.move(self._clock, action, self.isv)
         acted = {"roll_h_t": h, "roll_pi_logits": logits, "action": action, "log_pi": log_pi}
-        self._store(t, seen, moved, acted | {"labels": labels})
+        self._store(seen, moved, acted | {"labels": labels})
         self._capture.take(acted | rules.world_buffers(moved) | {"slot_outcome": self.replay.outcome}, slots)
         if self._rings is not None:
             self._capture.take_rings(self._rings, slots)
         world.carry_update(self.carry, h, moved.step.wrap)
         self.env.jump(moved.step.wrap)
         learnt = self._learnt(t)
-        self._adapt(t, logits, moved, learnt)
+        self._adapt(logits, moved, learnt)
+        self._clock.add_(1)
         taken = self._capture.taken()
         numbers = train_numbers(moved, learnt, self.replay, self.isv)
         return Under(t, taken, Arriving(*numbers, *(() if taken.sums is None else (taken.sums,))))
@@ -173,22 +175,23 @@ class Trainer:
         h = encoder.forward(w, self._shape, seen.window, carry, seen.dt)
         logits = self._policy(h)
         action = policy.greedy_action(logits)
-        moved = env.move(t, action, self.isv)
+        moved = env.move(self._clock, action, self.isv)
         self.evaluation.note(t, env.account.cursor, moved)
         acted = {"roll_h_t": h, "roll_pi_logits": logits, "action": action}
         self._capture.take(acted | rules.world_buffers(moved), slots)
         world.carry_update(carry, h, moved.step.wrap)
         env.jump(moved.step.wrap)
+        self._clock.add_(1)
         buffers = self._buffers()
         floats, ints = (x.tolist() for x in world_numbers(moved))
         line = self.diag.line(t, flow.EVAL, {"env": self.diag.world(floats, ints)}, buffers)
         return flow.Step(step=t, phase=flow.EVAL, buffers=buffers, diag=line)
 
-    def _store(self, t: int, seen: Seen, moved: Moved, acted: Tensors) -> None:
+    def _store(self, seen: Seen, moved: Moved, acted: Tensors) -> None:
         lived = acted | rules.world_buffers(moved) | {"dt": seen.dt, "dt_next": moved.dt_next}
         lived |= {"obs_win": seen.window, "cfc_carry": self.carry}
-        self.replay.insert(t, {name: row(lived) for name, row in rules.STORED.items()}, self._rings)
-        self.replay.label(t, moved.step.done, moved.step.trade_pnl_e4, moved.step.trade_open_step)
+        self.replay.insert(self._clock, {name: row(lived) for name, row in rules.STORED.items()}, self._rings)
+        self.replay.label(self._clock, moved.step.done, moved.step.trade_pnl_e4, moved.step.trade_open_step)
 
     def _learnt(self, t: int) -> Tensors:
         """The learning pass of a step, which knows no step number: on a GPU one graph, but where bytes are dumped."""
@@ -215,7 +218,7 @@ class Trainer:
         delta, size = self.learner.update(norm, self.isv)
         return learnt | self.inner.last | {"norm_delta": delta, "norm_weights": size}
 
-    def _adapt(self, t: int, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
+    def _adapt(self, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
         observed = learn.Observed(
             pi_logits_BA=logits,
             reward_raw_B=moved.reward_raw,
@@ -224,7 +227,7 @@ class Trainer:
             norm_delta=learnt["norm_delta"],
             norm_weights=learnt["norm_weights"],
         )
-        learn.controllers(self.isv, observed, t, self.config.steps)
+        learn.controllers(self.isv, observed, self._clock, self.config.steps)
 
     def summaries(self, fingerprint: str | None) -> dict[str, bytes]:
         """The summary files by name, for a run that reached its end.

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 import torch
-from bits import DEVICES, assert_bit_equal, fresh_process, sha
+from bits import DEVICES, assert_bit_equal, clock, fresh_process, sha
 from torch import Tensor
 
 from foxflow.errors import Mistake
@@ -46,7 +46,7 @@ def test_controllers_agree_with_float64(rows, actions, device):
     for step in range(5):
         seen = observed(rows, actions, device, seed=step)
         want = reference.controllers(isv, columns(seen), step, 5)
-        learn.controllers(isv, seen, step, 5)
+        learn.controllers(isv, seen, clock(step, device), 5)
         assert torch.allclose(isv.double(), want, rtol=2e-6, atol=1e-9)
 
 
@@ -75,7 +75,7 @@ def test_controllers_add_rows_in_chunks_of_32_and_use_the_portable_functions(dev
     mean = ascending(entropy, 32) / f32(70)
     absolute = ascending(reward.abs(), 32) / f32(70)
     isv = isv_at_start().to(device)
-    learn.controllers(isv, observed(70, 9, device, seed=3), 7, 20)
+    learn.controllers(isv, observed(70, 9, device, seed=3), clock(7, device), 20)
     assert_bit_equal(isv[5:7].cpu(), torch.stack([f32(0.05) * (mean - 0), f32(0.05) * (absolute - 0)]))
     power = portable.apply("exp", f32(0.05) * (f32(0.5) * portable.apply("log", f32(9.0)) - isv[5].cpu()))
     assert_bit_equal(isv[1].cpu(), f32(0.01) * power)
@@ -87,9 +87,9 @@ def test_what_was_not_seen_does_not_move(device):
     seen = observed(8, 9, device)
     still = dataclasses.replace(seen, done_B=torch.zeros_like(seen.done_B), norm_weights=f32(0.0).to(device))
     isv = isv_at_start().to(device)
-    learn.controllers(isv, still, 0, 10)
+    learn.controllers(isv, still, clock(0, device), 10)
     assert_bit_equal(isv[[2, 7, 8, 9]].cpu(), isv_at_start()[[2, 7, 8, 9]])
-    learn.controllers(isv, seen, 0, 10)
+    learn.controllers(isv, seen, clock(0, device), 10)
     assert bool((isv[[2, 7, 8, 9]].cpu() != isv_at_start()[[2, 7, 8, 9]]).all())
     assert float(isv[9]) == float(seen.done_B.sum())
 
@@ -104,8 +104,8 @@ def test_controllers_stay_in_their_bounds(device):
     wild.norm_delta.fill_(1e6)
     wild.pi_logits_BA.zero_()
     for step in range(400):
-        learn.controllers(low, quiet, step, 400)
-        learn.controllers(high, wild, step, 400)
+        learn.controllers(low, quiet, clock(step, device), 400)
+        learn.controllers(high, wild, clock(step, device), 400)
     assert float(low[0]) == 10.0
     assert float(high[0]) == float(f32(0.1))
     assert float(low[4]) == 4.0
@@ -117,7 +117,7 @@ def test_controllers_stay_in_their_bounds(device):
 def all_bits() -> str:
     isv = isv_at_start()
     for step in range(3):
-        learn.controllers(isv, observed(1000, 9, seed=step), step, 9)
+        learn.controllers(isv, observed(1000, 9, seed=step), clock(step), 9)
     return sha(isv)
 
 
@@ -134,16 +134,17 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
 @pytest.mark.parametrize("device", DEVICES)
 def test_opcheck(device):
     isv = isv_at_start().to(device)
-    torch.library.opcheck(torch.ops.foxflow.controllers.default, (isv, *columns(observed(4, 3, device)), 0, 2))
+    args = (isv, *columns(observed(4, 3, device)), clock(0, device), 2)
+    torch.library.opcheck(torch.ops.foxflow.controllers.default, args)
 
 
 def test_mistakes_are_named():
     isv = isv_at_start()
     with pytest.raises(Mistake, match="pi_logits_BA must hold at least one row"):
-        learn.controllers(isv, observed(0, 9), 0, 2)
+        learn.controllers(isv, observed(0, 9), clock(0), 2)
     with pytest.raises(Mistake, match=r"step must be in \[0, 2\), got 2"):
-        learn.controllers(isv, observed(4, 9), 2, 2)
+        learn.controllers(isv, observed(4, 9), clock(2), 2)
     with pytest.raises(Mistake, match="isv must be contiguous"):
-        learn.controllers(torch.zeros(32)[::2], observed(4, 9), 0, 2)
+        learn.controllers(torch.zeros(32)[::2], observed(4, 9), clock(0), 2)
     with pytest.raises(Mistake, match="done_B must be uint8"):
-        learn.controllers(isv, dataclasses.replace(observed(4, 9), done_B=torch.ones(4)), 0, 2)
+        learn.controllers(isv, dataclasses.replace(observed(4, 9), done_B=torch.ones(4)), clock(0), 2)

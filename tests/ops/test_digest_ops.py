@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from bits import DEVICES, assert_bit_equal, fresh_process, sha
+from bits import DEVICES, assert_bit_equal, clock, fresh_process, sha
 from torch import Tensor
 
 from foxflow.errors import Mistake
@@ -109,23 +109,22 @@ def test_signs_of_zero_swaps_and_shifts_show(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_ranges_add_up_to_the_whole_buffer(device):
-    data = noise(540_003).to(device)
-    cuts = [0, 8, 4096, 270_000, 539_992, 540_003]
-    parts = digest.range_sums([data] * 5, cuts[:-1], cuts[1:])
-    assert_bit_equal(parts.sum(0), digest.sums([data])[0])
-    assert_bit_equal(digest.range_sums([data], [8], [8]).cpu(), torch.zeros(1, 2, dtype=torch.int64))
-    words = data.cpu()[16:56].numpy().tobytes()
-    want = [s - (s >> 63 << 64) for s in plain_sums(words, 2)]
-    assert digest.range_sums([data], [16], [56]).tolist() == [want]
+def test_turns_add_up_to_the_whole_buffer(device):
+    data, small = noise(1_620_000).to(device), noise(24, 1).to(device)
+    whole, parts = digest.sums([data, small]), [digest.turn_sums([data, small], clock(n, device), 3) for n in range(3)]
+    assert_bit_equal(sum(parts[1:], parts[0]), whole)
+    assert_bit_equal(digest.turn_sums([data, small], clock(7, device), 3), parts[1])
+    assert_bit_equal(digest.turn_sums([data[:5]], clock(9, device), 1), digest.sums([data[:5]]))
+    want = [s - (s >> 63 << 64) for s in plain_sums(small.cpu()[16:].numpy().tobytes(), 2)]
+    assert parts[2][1].tolist() == want
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_changed_rows_can_be_taken_out_and_put_in(device):
-    ring = torch.randn(64, 6, generator=torch.Generator().manual_seed(1)).to(device)
-    old = digest.sums([ring]) - digest.range_sums([ring], [8 * 24], [16 * 24])
+def test_a_steps_rows_can_be_taken_out_and_put_in(device):
+    ring, now = torch.randn(64, 6, generator=torch.Generator().manual_seed(1)).to(device), clock(9, device)
+    old = digest.sums([ring]) - digest.turn_sums([ring], now, 8)
     ring[8:16] = 7.0
-    assert_bit_equal(old + digest.range_sums([ring], [8 * 24], [16 * 24]), digest.sums([ring]))
+    assert_bit_equal(old + digest.turn_sums([ring], now, 8), digest.sums([ring]))
 
 
 def buffers_of_all_sizes() -> list[Tensor]:
@@ -152,7 +151,7 @@ def test_the_gpu_gives_the_sums_of_the_cpu():
 def test_opcheck(device):
     x = noise(100).to(device)
     torch.library.opcheck(torch.ops.foxflow.digest.default, ([x, x[:9]],))
-    torch.library.opcheck(torch.ops.foxflow.digest_ranges.default, ([x, x], [8, 0], [24, 8]))
+    torch.library.opcheck(torch.ops.foxflow.digest_turn.default, ([x[:80], x[:16]], clock(3, device), 2))
 
 
 def test_mistakes_are_named():
@@ -161,11 +160,11 @@ def test_mistakes_are_named():
         digest.sums([x, x.to_sparse()])
     with pytest.raises(Mistake, match=r"buffers\[1\] must be on cpu like the first, got meta"):
         digest.sums([x, x.to("meta")])
-    with pytest.raises(Mistake, match="lie inside the buffer's 16 bytes"):
-        digest.range_sums([x], [8], [24])
-    with pytest.raises(Mistake, match="begin and end at multiples of 8 bytes"):
-        digest.range_sums([x], [4], [8])
+    with pytest.raises(Mistake, match=r"buffers\[0\] must be 4 parts of whole words of 8 bytes, got 16 bytes"):
+        digest.turn_sums([x], clock(0), 4)
+    with pytest.raises(Mistake, match=r"step must be in \[0, 2147483648\), got -1"):
+        digest.turn_sums([x], clock(-1), 2)
     with pytest.raises(RuntimeError, match="a buffer must be contiguous"):
         torch.ops.foxflow.digest([torch.ones(2, 2).T])
-    with pytest.raises(RuntimeError, match="a range must begin and end at multiples of 8 bytes"):
-        torch.ops.foxflow.digest_ranges([x], [0], [4])
+    with pytest.raises(RuntimeError, match="a turn's part must be a multiple of 8 bytes"):
+        torch.ops.foxflow.digest_turn([x], clock(0), 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bits import DEVICES, assert_bit_equal, assert_close, fresh_process, sha
+from bits import DEVICES, assert_bit_equal, assert_close, clock, fresh_process, sha
 from ops.rings import SIZES, ring, scalar, settings, states
 
 from foxflow.errors import Mistake
@@ -40,11 +40,11 @@ def test_a_rebuild_shows_one_changed_leaf_in_every_ancestor(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_new_slots_get_the_largest_priority(device):
     leaf = torch.full((64,), 9.0, device=device)
-    replay.per_insert(leaf, 16, 8, scalar(2.5, device))
+    replay.per_insert(leaf, clock(10, device), 8, scalar(2.5, device))
     assert_close(leaf[16:24], torch.full((8,), reference.leaf_of(2.5)), rtol=3e-7)
     assert_bit_equal(leaf[:16].cpu(), torch.full((16,), 9.0))
     assert_bit_equal(leaf[24:].cpu(), torch.full((40,), 9.0))
-    replay.per_insert(leaf, 0, 64, scalar(1.0, device))
+    replay.per_insert(leaf, clock(3, device), 64, scalar(1.0, device))
     assert_bit_equal(leaf.cpu(), torch.ones(64))
 
 
@@ -98,14 +98,14 @@ def everything(device: str = "cpu") -> str:
     leaf, tree = ring(32768, device)
     prng, prio, kept = states(2048, device), scalar(1.0, device), []
     for step in range(3):
-        replay.per_insert(leaf, step * 8192, 8192, prio)
+        replay.per_insert(leaf, clock(step, device), 8192, prio)
         replay.per_rebuild(leaf, tree)
         idx, weight = replay.per_sample(leaf, tree, prng, settings(0.6, device), scalar(30000, device, torch.int64))
         kept += [leaf.clone(), tree.clone(), idx, weight]
         replay.per_update(leaf, prio, idx, weight * 3)
     outcome = torch.zeros(32768, dtype=torch.int32, device=device)
     flags = torch.arange(2048, device=device)
-    replay.assign_labels(outcome, 20, (flags % 2).byte(), flags - 1000, (flags % 20).int())
+    replay.assign_labels(outcome, clock(20, device), (flags % 2).byte(), flags - 1000, (flags % 20).int())
     return sha(*kept, leaf, prio, outcome)
 
 
@@ -129,11 +129,11 @@ def test_opcheck(device):
     flags, length = torch.arange(8, device=device), scalar(48, device, torch.int64)
     outcome, loss = torch.zeros(64, dtype=torch.int32, device=device), torch.rand(8, device=device)
     for op, args in (
-        (OPS.per_insert, (leaf, 8, 8, scalar(1.0, device))),
+        (OPS.per_insert, (leaf, clock(1, device), 8, scalar(1.0, device))),
         (OPS.per_update, (leaf, scalar(1.0, device), flags.int(), loss)),
         (OPS.per_rebuild, (leaf, tree)),
         (OPS.per_sample, (leaf, tree, states(8, device), settings(device=device), length)),
-        (OPS.assign_labels, (outcome, 3, (flags % 2).byte(), flags - 4, (flags % 3).int())),
+        (OPS.assign_labels, (outcome, clock(3, device), (flags % 2).byte(), flags - 4, (flags % 3).int())),
     ):
         torch.library.opcheck(op.default, args)
 
@@ -155,8 +155,12 @@ def test_what_does_not_fit_is_named():
         replay.per_rebuild(leaf[::2], tree)
     with pytest.raises(Mistake, match=r"tree_C must have 64 on axis 0 \(leaf_C's slots\), got 32"):
         replay.per_rebuild(leaf, tree[:32])
-    with pytest.raises(Mistake, match="begin and rows must lie in the ring of 64 slots, got 60, 8"):
-        replay.per_insert(leaf, 60, 8, one)
+    with pytest.raises(Mistake, match="leaf_C must have a multiple of 12 slots, got 64"):
+        replay.per_insert(leaf, clock(0), 12, one)
+    with pytest.raises(Mistake, match=r"step must be in \[0, 2147483648\), got -1"):
+        replay.per_insert(leaf, clock(-1), 8, one)
+    with pytest.raises(Mistake, match="step must be int64, got"):
+        replay.per_insert(leaf, one, 8, one)
     with pytest.raises(Mistake, match="idx_B must lie in 0 to 63, got 64"):
         replay.per_update(leaf, one, torch.tensor([64], dtype=torch.int32), torch.zeros(1))
     with pytest.raises(Mistake, match=r"prng_B must be uint32"):

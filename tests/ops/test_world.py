@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from bits import DEVICES, assert_bit_equal, bits, fresh_process, sha
+from bits import DEVICES, assert_bit_equal, bits, clock, fresh_process, sha
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ops.worlds import ES, STOCK, quotes, segment, situation, state, tape
@@ -41,7 +41,7 @@ def drive(
     seen = {"fills": 0, "done": 0, "wrap": 0, "both": 0}
     for step in range(steps):
         action = rng.choice(9, batch, p=[0.3, 0.07, 0.07, 0.12, 0.12, 0.12, 0.12, 0.04, 0.04]).astype(np.int32)
-        out = world.env_step(on, account, contract, torch.from_numpy(action).to(device), step)
+        out = world.env_step(on, account, contract, torch.from_numpy(action).to(device), clock(step, device))
         want = [ledger.advance(int(a)) for ledger, a in zip(ledgers, action, strict=True)]
         for name in Step.__slots__:
             assert getattr(out, name).tolist() == [row[name] for row in want], (step, name)
@@ -88,7 +88,7 @@ def everything(device: str = "cpu") -> str:
     flags = torch.arange(2048, device=device)
     isv, kept = torch.full((16,), 0.5, device=device), []
     for step in range(3):
-        out = world.env_step(on, account, STOCK, (flags % 9).int(), step)
+        out = world.env_step(on, account, STOCK, (flags % 9).int(), clock(step, device))
         obs, dt = world.features(on, account)
         world.window_push(window, obs, (flags % 5 == 0).byte(), on, account.cursor)
         kept += [*(getattr(out, n) for n in Step.__slots__), obs, dt, window.clone(), *world.reward(out, isv, STOCK)]
@@ -136,7 +136,7 @@ def test_opcheck(device):
         (OPS.book_gather, (on.book, account.cursor)),
         (OPS.features, (*raw, *watched)),
         (OPS.window_push, (torch.zeros(8, 4, 24, device=device), torch.ones(8, 24, device=device), wrap, *raw, delta)),
-        (OPS.env_step, (on.book, on.end, 3, 100, 35, action, *held)),
+        (OPS.env_step, (on.book, on.end, clock(3, device), 100, 35, action, *held)),
         (OPS.reward, (delta, action, isv, 100, 35)),
         (OPS.env_wrap, (delta, wrap, 50)),
         (OPS.carry_update, (h.clone(), h, wrap)),
@@ -157,11 +157,11 @@ def test_rows_actions_and_steps_out_of_range_are_named():
     on, account = quotes(*[(100, 101)] * 4), Account.flat(torch.zeros(2, dtype=torch.int64))
     two = torch.tensor([0, 9], dtype=torch.int32)
     with pytest.raises(Mistake, match="action_B must lie in 0 to 8, got 9"):
-        world.env_step(on, account, ES, two, 0)
-    with pytest.raises(Mistake, match="step must be 0 to 2147483647, got -1"):
-        world.env_step(on, account, ES, two * 0, -1)
+        world.env_step(on, account, ES, two, clock(0))
+    with pytest.raises(Mistake, match=r"step must be in \[0, 2147483648\), got -1"):
+        world.env_step(on, account, ES, two * 0, clock(-1))
     with pytest.raises(Mistake, match="cursor_B must lie in 0 to 2, got 3"):
-        world.env_step(on, Account.flat(torch.tensor([3, 0])), ES, two * 0, 0)
+        world.env_step(on, Account.flat(torch.tensor([3, 0])), ES, two * 0, clock(0))
     with pytest.raises(Mistake, match="cursor_B must lie in 0 to 3, got 4"):
         world.features(on, Account.flat(torch.tensor([4, 0])))
     with pytest.raises(Mistake, match="start must be 0 to 2, got 3"):
@@ -180,7 +180,7 @@ def test_tensors_that_do_not_fit_are_named():
     with pytest.raises(Mistake, match="carry_BH must be contiguous"):
         world.carry_update(torch.zeros(5, 2).T, torch.zeros(2, 5), flags)
     with pytest.raises(Mistake, match="isv must have 16 on axis 0"):
-        world.reward(world.env_step(on, account, ES, flags.int(), 0), torch.zeros(3), ES)
+        world.reward(world.env_step(on, account, ES, flags.int(), clock(0)), torch.zeros(3), ES)
     with pytest.raises(Mistake, match="book must have 4 columns a level, got 6"):
         dataclasses.replace(on, book=torch.zeros(4, 6, dtype=torch.int32))
     with pytest.raises(Mistake, match="begin and end must hold 2 rows or more of the tape's 4, got 3, 4"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bits import DEVICES, assert_close
+from bits import DEVICES, assert_close, clock
 from ops.worlds import ES, STOCK, play, quotes, segment, state, tape
 
 from foxflow.ops import world
@@ -38,7 +38,7 @@ def test_no_trade_can_close_before_step_two():
     done = []
     for step in range(3):
         action = pairs[:, 1 + min(step, 1)].int()
-        done.append(int(world.env_step(on, account, ES, action, step).done.sum()))
+        done.append(int(world.env_step(on, account, ES, action, clock(step)).done.sum()))
     assert done[:2] == [0, 0]
     assert done[2] > 0
 
@@ -135,7 +135,7 @@ def test_a_close_and_an_opening_in_one_step_are_one_done():
 def test_hold_steps_count_to_the_close_and_then_restart():
     on, account, held = quotes(*[(100, 101)] * 9), Account.flat(torch.zeros(1, dtype=torch.int64)), []
     for step, action in enumerate([1, 0, 0, 2, 0, 0]):
-        world.env_step(on, account, ES, torch.tensor([action], dtype=torch.int32), step)
+        world.env_step(on, account, ES, torch.tensor([action], dtype=torch.int32), clock(step))
         held.append(int(account.hold_steps))
     assert held == [0, 0, 1, 2, 3, 0]
 

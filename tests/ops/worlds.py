@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import torch
+from bits import clock
 
 from foxflow.ops import world
 from foxflow.ops.world_state import Account, Contract, Segment, Step
@@ -56,7 +57,7 @@ def play(on: Segment, actions: list[int], contract: Contract = ES) -> tuple[list
     account = Account.flat(torch.zeros(1, dtype=torch.int64))
     done = []
     for step, action in enumerate(actions):
-        out = world.env_step(on, account, contract, torch.tensor([action], dtype=torch.int32), step)
+        out = world.env_step(on, account, contract, torch.tensor([action], dtype=torch.int32), clock(step))
         done.append({name: int(getattr(out, name)) for name in Step.__slots__})
     return done, account
 

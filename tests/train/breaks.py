@@ -18,7 +18,7 @@ from foxflow.config import Shape
 from foxflow.market.environment import Environment, Moved
 from foxflow.ops import learn, losses
 from foxflow.ops.linalg import matmul_nt
-from foxflow.replay import Replay
+from foxflow.replay import Replay, write
 from foxflow.train.inner import InnerLoop
 from foxflow.train.plan import Slots
 from foxflow.train.trainer import Trainer
@@ -40,7 +40,7 @@ def on(trainer: Trainer, kind: type[InnerLoop] = InnerLoop) -> None:
 
 def storing(trainer: Trainer, kind: type[Replay]) -> None:
     trainer.replay = kind(trainer.config.shape, trainer.device, trainer.config.specimens)
-    trainer._rings = Rings(trainer.replay.slots)
+    trainer._rings = trainer.replay.rings()
     on(trainer)
 
 
@@ -84,8 +84,8 @@ class OneNorm(Learner):
 class HeedsTheLoss(Trainer):
     """The learning rate falls with the total loss."""
 
-    def _adapt(self, t: int, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
-        super()._adapt(t, logits, moved, learnt)
+    def _adapt(self, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
+        super()._adapt(logits, moved, learnt)
         self.isv[0] /= 1 + learnt["loss_total"]
 
 
@@ -131,9 +131,9 @@ def adam_steps_in_every_iteration(trainer: Trainer) -> None:
 class AtOnce(Environment):
     """An action arrives in the step that chose it."""
 
-    def move(self, t: int, action: Tensor, isv: Tensor) -> Moved:
+    def move(self, step: Tensor, action: Tensor, isv: Tensor) -> Moved:
         self.account.pending.copy_(action)
-        return super().move(t, action, isv)
+        return super().move(step, action, isv)
 
 
 def no_latency(trainer: Trainer) -> None:
@@ -145,21 +145,20 @@ def labels_are_written_after_the_inner_loop(trainer: Trainer) -> None:
     """That is, before the insertion of the next step."""
 
     class Late(Replay):
-        waiting: tuple[int, Tensor, Tensor, Tensor] | None = None
+        waiting: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
 
-        def label(self, step: int, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
+        def label(self, step: Tensor, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
             if self.waiting:
                 super().label(*self.waiting)
-            self.waiting = (step, done.clone(), pnl_e4.clone(), open_step.clone())
+            self.waiting = (step.clone(), done.clone(), pnl_e4.clone(), open_step.clone())
 
     storing(trainer, Late)
 
 
 def rows_are_labelled_when_they_are_inserted(trainer: Trainer) -> None:
     class Early(Replay):
-        def label(self, step: int, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
-            first = step * self._shape.B % self._shape.C
-            self.outcome[first : first + self._shape.B] = 1
+        def label(self, step: Tensor, done: Tensor, pnl_e4: Tensor, open_step: Tensor) -> None:
+            write({"outcome": self.outcome}, {"outcome": torch.ones_like(open_step)}, step, ())
 
     storing(trainer, Early)
 
@@ -210,7 +209,7 @@ def learning(kind: type[Learner]) -> Callable[[Trainer], None]:
 
 def no_carry_is_stored(trainer: Trainer) -> None:
     class Forgets(Replay):
-        def insert(self, step: int, rows: Tensors, rings: Rings | None) -> None:
+        def insert(self, step: Tensor, rows: Tensors, rings: Rings | None) -> None:
             super().insert(step, rows | {"slot_carry": torch.zeros_like(rows["slot_carry"])}, rings)
 
     storing(trainer, Forgets)

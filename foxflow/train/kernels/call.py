@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from foxflow.config import Shape
@@ -29,6 +30,10 @@ class Call:
     def shape(self) -> Shape:
         """Sizes of the run."""
         return self.setting.config.shape
+
+    def clock(self, back: int = 0) -> Tensor:
+        """The number of the step, or of the one `back` before it, as the operators read it."""
+        return torch.tensor(self.step - back, device=self.setting.device)
 
     def own(self, key: str, start: Callable[[], Tensor]) -> Tensor:
         """A copy of an input to be changed in place; where there is none, as in the first step, its start."""

@@ -15,7 +15,7 @@ from foxflow.agent.stage import Stage
 from foxflow.config import Shape
 from foxflow.ops import learn
 from foxflow.ops import replay as ring
-from foxflow.replay import GATHERED, Replay, count, first_slot, rebuild
+from foxflow.replay import GATHERED, Replay, count, rebuild
 from foxflow.train import inner
 from foxflow.train.kernels.call import Call, Found
 from foxflow.train.kernels.places import rows
@@ -32,7 +32,7 @@ def leaves(c: Call) -> Tensor:
         ring.per_update(leaf, torch.zeros((), device=leaf.device), c["per_idx~"], c["row_loss_q~"])
     if c.k == 0:
         most = c.own("per_max_prio-", lambda: fresh.counters["per_max_prio"])
-        ring.per_insert(leaf, first_slot(c.step, c.shape), c.shape.B, most)
+        ring.per_insert(leaf, c.clock(), c.shape.B, most)
     return leaf
 
 
@@ -215,7 +215,7 @@ def isv(c: Call) -> Tensor:
         norm_delta=delta,
         norm_weights=size,
     )
-    learn.controllers(held, observed, c.step - 1, c.setting.config.steps)
+    learn.controllers(held, observed, c.clock(back=1), c.setting.config.steps)
     return held
 
 

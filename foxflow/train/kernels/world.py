@@ -17,7 +17,7 @@ from foxflow.market.instrument import day_ns
 from foxflow.ops import policy, world
 from foxflow.ops import replay as ring
 from foxflow.ops.world_state import Account, Contract, Segment, Step
-from foxflow.replay import Replay, first_slot, write
+from foxflow.replay import Replay, unjudged, write
 from foxflow.train import rules
 from foxflow.train.kernels.call import Call, Found
 from foxflow.train.table import weight_name
@@ -81,7 +81,7 @@ def sampler(c: Call) -> Tensor:
 def stepped(c: Call) -> Tensor:
     """A buffer of the accounts after the step before."""
     taken = account(c, COLUMNS, "-")
-    world.env_step(segment(c, clock=False), taken, contract(c), c["action-"], c.step - 1)
+    world.env_step(segment(c, clock=False), taken, contract(c), c["action-"], c.clock(back=1))
     if c.buffer.name == "lob_cursor":
         restart(taken, c["wrap-"], segment(c, clock=False), c.shape)
     return state(taken)[c.buffer.name]
@@ -130,7 +130,7 @@ def acted(c: Call) -> Tensor:
 
 def moved(c: Call) -> Tensor:
     """A buffer of rows 16 and 17 that the step of the world makes."""
-    step = world.env_step(segment(c, clock=False), account(c, COLUMNS), contract(c), c["action"], c.step)
+    step = world.env_step(segment(c, clock=False), account(c, COLUMNS), contract(c), c["action"], c.clock())
     made: Tensor = getattr(step, c.buffer.name)
     return made
 
@@ -138,7 +138,7 @@ def moved(c: Call) -> Tensor:
 def rewards(c: Call) -> Tensor:
     """reward_raw or reward_shaped; the equity before the step follows from cash, position and the row before."""
     before, tape = account(c, ("pos", "cash_half_ticks")), segment(c, clock=False)
-    step = world.env_step(tape, before, contract(c), torch.zeros_like(c["pos"]), c.step)
+    step = world.env_step(tape, before, contract(c), torch.zeros_like(c["pos"]), c.clock())
     was = step.equity_half_ticks - step.equity_delta
     earned: Step = replace(step, fills=c["fills"], equity_delta=c["equity_half_ticks"] - was)
     return world.reward(earned, c["isv"], contract(c))[c.buffer.name == "reward_shaped"]
@@ -147,14 +147,14 @@ def rewards(c: Call) -> Tensor:
 def seen_next(c: Call) -> Tensor:
     """obs_next."""
     after = account(c, COLUMNS)
-    world.env_step(segment(c, clock=False), after, contract(c), c["action"], c.step)
+    world.env_step(segment(c, clock=False), after, contract(c), c["action"], c.clock())
     return world.features(segment(c), after)[0]
 
 
 def _spans(c: Call) -> dict[str, Tensor]:
     before, tape = account(c, ()), segment(c, book=False)
     after = account(c, ())
-    world.env_step(tape, after, contract(c), torch.zeros_like(c["lob_cursor"], dtype=torch.int32), c.step)
+    world.env_step(tape, after, contract(c), torch.zeros_like(c["lob_cursor"], dtype=torch.int32), c.clock())
     return {"dt": seconds(c, before), "dt_next": seconds(c, after)}
 
 
@@ -168,19 +168,18 @@ DERIVED: dict[str, Callable[[Call], dict[str, Tensor]]] = {"slot_dt": _spans, "s
 
 def inserted(c: Call) -> Tensor:
     """A buffer of the ring."""
-    name, begin = c.buffer.name, first_slot(c.step, c.shape)
+    name = c.buffer.name
     slots = c.own(f"{name}-", lambda: Replay(c.shape, c.setting.device).slots[name])
     rows = DERIVED[name](c) if name in DERIVED else Found(c.__getitem__)
-    write(slots, begin, rules.STORED[name](rows), c.setting.config.specimens)
+    write({name: slots}, {name: rules.STORED[name](rows)}, c.clock(), c.setting.config.specimens)
     return slots
 
 
 def outcomes(c: Call) -> Tensor:
     """slot_outcome."""
-    begin = first_slot(c.step, c.shape)
     slots = c.own("slot_outcome-", lambda: Replay(c.shape, c.setting.device).outcome)
-    slots[begin : begin + c.shape.B] = -1
-    ring.assign_labels(slots, c.step, c["done"], c["trade_pnl_e4"], c["trade_open_step"])
+    write({"slot_outcome": slots}, {"slot_outcome": unjudged(slots, c.shape)}, c.clock(), ())
+    ring.assign_labels(slots, c.clock(), c["done"], c["trade_pnl_e4"], c["trade_open_step"])
     return slots
 
 
