@@ -162,12 +162,6 @@ class Capture:
             self._notes.append(note)
             self._sums.append(rings.sums.clone())
 
-    def add(self, taken: Taken) -> None:
-        """Take over what another capture has taken."""
-        if taken.sums is not None:
-            self._notes += taken.notes
-            self._sums.append(taken.sums)
-
     def taken(self) -> Taken:
         """Hand over what was taken, and start anew."""
         taken = Taken(tuple(self._notes), torch.cat(self._sums) if self._sums else None)

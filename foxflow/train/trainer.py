@@ -29,8 +29,10 @@ from foxflow.train.summary import Summary
 from foxflow.train.table import gradient_name, target_name, weight_name
 
 Tensors = dict[str, Tensor]
-WARM = 2
-"""Steps before kernels are captured as a graph: torch makes what it keeps at the first ones."""
+Made = tuple[Taken, tuple[Tensor, Tensor]]
+"""What a training step leaves on the device: the sums of its buffers, and the numbers of its line."""
+WARM = len(rules.SCRIPT)
+"""Steps before one is captured as a graph: a script may play them, and torch makes what it keeps at the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Trainer:
         self._capture = Capture()
         self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv)
         self._ahead = int(device.type == "cuda" and not config.specimens)
-        self._pass: Graph[tuple[Tensors, Taken]] | None = None
+        self._graph: Graph[Made] | None = None
 
     def run(self, stop_at: int | None = None) -> Iterator[flow.Step]:
         """Train, evaluate, and take the closing snapshot.
@@ -117,6 +119,19 @@ class Trainer:
 
     @torch.inference_mode()
     def _train(self, t: int) -> Under:
+        taken, numbers = self._stepped(t)
+        return Under(t, taken, Arriving(*numbers, *(() if taken.sums is None else (taken.sums,))))
+
+    def _stepped(self, t: int) -> Made:
+        """A step: on a GPU one graph from the market to the digests, but for the first ones and those that dump."""
+        if not self._ahead or t < WARM or self.plan.dumping(t):
+            return self._step(t)
+        if self._graph is None:
+            self._graph = Graph(lambda: self._step(t))
+        return self._graph.launch()
+
+    def _step(self, t: int) -> Made:
+        """What a step does: the device reads its number off the clock, so all steps that capture alike are one."""
         slots = self.plan.start(t)
         seen = self.env.observe()
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
@@ -134,12 +149,10 @@ class Trainer:
             self._capture.take_rings(self._rings, slots)
         world.carry_update(self.carry, h, moved.step.wrap)
         self.env.jump(moved.step.wrap)
-        learnt = self._learnt(t)
+        learnt = self._learn(t)
         self._adapt(logits, moved, learnt)
         self._clock.add_(1)
-        taken = self._capture.taken()
-        numbers = train_numbers(moved, learnt, self.replay, self.isv)
-        return Under(t, taken, Arriving(*numbers, *(() if taken.sums is None else (taken.sums,))))
+        return self._capture.taken(), train_numbers(moved, learnt, self.replay, self.isv)
 
     def _trained(self, under: Under) -> flow.Step:
         """Wait for a step's numbers, and write its line."""
@@ -193,28 +206,13 @@ class Trainer:
         self.replay.insert(self._clock, {name: row(lived) for name, row in rules.STORED.items()}, self._rings)
         self.replay.label(self._clock, moved.step.done, moved.step.trade_pnl_e4, moved.step.trade_open_step)
 
-    def _learnt(self, t: int) -> Tensors:
-        """The learning pass of a step, which knows no step number: on a GPU one graph, but where bytes are dumped."""
-        if not self._ahead or t < WARM or self.plan.dumping(t):
-            return self._learn(t, self._capture)
-        if self._pass is None:
-            self._pass = Graph(lambda: self._captured_pass(t))
-        learnt, taken = self._pass.launch()
-        self._capture.add(taken)
-        return learnt
-
-    def _captured_pass(self, t: int) -> tuple[Tensors, Taken]:
-        capture = Capture()
-        learnt = self._learn(t, capture)
-        return learnt, capture.taken()
-
-    def _learn(self, t: int, capture: Capture) -> Tensors:
+    def _learn(self, t: int) -> Tensors:
         for k in range(self._shape.K):
-            self.inner.iterate(k, capture, self.plan.inner(t, k))
+            self.inner.iterate(k, self._capture, self.plan.inner(t, k))
         norm = self.learner.reduce(self.inner.scratch, self.inner.chunks)
         learnt = {gradient_name(key): x for key, x in self.learner.grads.items()} | {"grad_norm": norm}
         learnt |= self.inner.losses()
-        capture.take(learnt | self.replay.counters | self.inner.scratch, self.plan.end(t))
+        self._capture.take(learnt | self.replay.counters | self.inner.scratch, self.plan.end(t))
         delta, size = self.learner.update(norm, self.isv)
         return learnt | self.inner.last | {"norm_delta": delta, "norm_weights": size}
 
