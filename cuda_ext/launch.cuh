@@ -39,6 +39,15 @@ void launch(const char* name, void (*kernel)(P...), const Launch& at, const Tens
   check_launch(name);
 }
 
+// Whether a block of `kernel` may have so many bytes of shared memory; more than 48 KiB must be asked for.
+inline bool reserve(const Tensor& like, const void* kernel, size_t bytes) {
+  torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)) == cudaSuccess)
+    return true;
+  cudaGetLastError();
+  return false;
+}
+
 inline unsigned blocks_of(int64_t n, int64_t per_block) {
   int64_t blocks = (n + per_block - 1) / per_block;
   FOX_CHECK(blocks <= INT32_MAX, "too many rows for one launch: ", n);

@@ -15,6 +15,9 @@ struct MambaSizes {
 };
 
 // step = softplus(delta + dt_bias); decay = exp(-(step * exp(a_log))).
+template <class T> FOX_HD T mamba_step(T delta, T dt_bias) { return px::softplus(delta + dt_bias); }
+template <class T> FOX_HD T mamba_decay(T step, T a_log) { return px::exp(-(step * px::exp(a_log))); }
+
 template <class T> struct MambaStep {
   const T *u, *dt_bias, *a_log;
   T *step, *decay;
@@ -24,9 +27,9 @@ template <class T> struct MambaStep {
     int64_t row = spans.row(i), end = spans.end(i);
     const T* delta = u + row * sizes.width() + sizes.delta();
     for (int64_t m = spans.begin(i); m < end; ++m) {
-      T seconds = px::softplus(delta[m] + dt_bias[m]);
+      T seconds = mamba_step(delta[m], dt_bias[m]);
       step[row * sizes.heads + m] = seconds;
-      decay[row * sizes.heads + m] = px::exp(-(seconds * px::exp(a_log[m])));
+      decay[row * sizes.heads + m] = mamba_decay(seconds, a_log[m]);
     }
   }
 };
@@ -79,6 +82,8 @@ template <class T, int Lanes> struct MambaScan {
 };
 
 // gated = y * (z * sigmoid(z)).
+template <class T> FOX_HD T mamba_gated(T y, T z) { return px::one_nan(y * (z * px::sigmoid(z))); }
+
 template <class T> struct MambaGate {
   const T *u, *y;
   T* gated;
@@ -87,8 +92,7 @@ template <class T> struct MambaGate {
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     const T* z = u + row * sizes.width();
-    for (int64_t j = spans.begin(i); j < end; ++j)
-      gated[offset + j] = px::one_nan(y[offset + j] * (z[j] * px::sigmoid(z[j])));
+    for (int64_t j = spans.begin(i); j < end; ++j) gated[offset + j] = mamba_gated(y[offset + j], z[j]);
   }
 };
 
@@ -101,23 +105,39 @@ inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t st
   return {u.size(0), u.size(1), heads, state, rest / (2 * heads)};
 }
 
+// A whole way forward; `kept` as in MambaScan.
+template <class T> struct MambaForward {
+  const T *u, *dt_bias, *a_log, *d;
+  T *state, *y, *gated;
+  int64_t kept;
+  MambaSizes sizes;
+};
+
+// In three passes, or as a `staged(like, of)` of the device holds it in one.
+template <class On, class T> void mamba_passes(const Tensor& like, const MambaForward<T>& of) {
+  if constexpr (requires { staged(like, of); })
+    if (staged(like, of)) return;
+  const MambaSizes& s = of.sizes;
+  int64_t rows = s.batch * s.steps;
+  Tensor step = make<T>(like, {rows, s.heads}), decay = make<T>(like, {rows, s.heads});
+  Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
+  On::rows(like, rows * heads.per_row(), 128,
+           MambaStep<T>{of.u, of.dt_bias, of.a_log, out<T>(step), out<T>(decay), s, heads});
+  On::rows(like, s.batch * s.heads * columns.per_row(), 16,
+           MambaScan<T, On::lanes>{of.u, out<T>(step), out<T>(decay), of.d, of.state, of.y, of.kept, s, columns});
+  On::rows(like, rows * channels.per_row(), 128, MambaGate<T>{of.u, of.y, of.gated, s, channels});
+}
+
 template <class On, class T>
 std::tuple<Tensor, Tensor, Tensor> mamba_fwd_as(const Tensor& u, const Tensor& dt_bias, const Tensor& a_log,
                                                 const Tensor& d, int64_t state_size, bool keep_state) {
   MambaSizes s = mamba_sizes(u, dt_bias, state_size);
-  int64_t rows = s.batch * s.steps, kept = keep_state ? s.steps : 1;
+  int64_t kept = keep_state ? s.steps : 1;
   Tensor state = make<T>(u, {s.batch, kept, s.heads, s.state, s.head});
   Tensor y = make<T>(u, {s.batch, s.steps, s.hidden()}), gated = make<T>(u, {s.batch, s.steps, s.hidden()});
-  Tensor step = make<T>(u, {rows, s.heads}), decay = make<T>(u, {rows, s.heads});
-  const T* from = in<T>(u, "u", {s.batch, s.steps, s.width()});
-  Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
-  On::rows(u, rows * heads.per_row(), 128,
-           MambaStep<T>{from, in<T>(dt_bias, "dt_bias", {s.heads}), in<T>(a_log, "a_log", {s.heads}), out<T>(step),
-                        out<T>(decay), s, heads});
-  On::rows(u, s.batch * s.heads * columns.per_row(), 16,
-           MambaScan<T, On::lanes>{from, out<T>(step), out<T>(decay), in<T>(d, "d", {s.heads}), out<T>(state),
-                                   out<T>(y), kept, s, columns});
-  On::rows(u, rows * channels.per_row(), 128, MambaGate<T>{from, out<T>(y), out<T>(gated), s, channels});
+  mamba_passes<On, T>(
+      u, {in<T>(u, "u", {s.batch, s.steps, s.width()}), in<T>(dt_bias, "dt_bias", {s.heads}),
+          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}), out<T>(state), out<T>(y), out<T>(gated), kept, s});
   return {state, y, gated};
 }
 template <class On>

@@ -13,6 +13,11 @@ template <class T> struct MambaBuffers {
 };
 
 // s = sigmoid(z): dy = dgated * (z * s); dz = ((dgated * y) * s) * (1 + z * (1 - s)).
+template <class T> FOX_HD T mamba_grad_y(T grad, T z, T s) { return grad * (z * s); }
+template <class T> FOX_HD T mamba_grad_z(T grad, T y, T z, T s) {
+  return px::one_nan(grad * y * s * (T(1) + z * (T(1) - s)));
+}
+
 template <class T> struct MambaGateBwd {
   MambaBuffers<T> of;
   Spans spans;
@@ -22,8 +27,8 @@ template <class T> struct MambaGateBwd {
     T* grad_z = of.grad_u + row * of.sizes.width();
     for (int64_t j = spans.begin(i); j < end; ++j) {
       T s = px::sigmoid(z[j]), grad = of.grad_gated[offset + j];
-      of.grad_y[offset + j] = grad * (z[j] * s);
-      grad_z[j] = px::one_nan(grad * of.y[offset + j] * s * (T(1) + z[j] * (T(1) - s)));
+      of.grad_y[offset + j] = mamba_grad_y(grad, z[j], s);
+      grad_z[j] = mamba_grad_z(grad, of.y[offset + j], z[j], s);
     }
   }
 };
@@ -119,6 +124,11 @@ template <class T, int Group> struct MambaJoin {
 
 // da = sum over p ascending of a; s = (da * decay) * exp(a_log); dstep = (sum over p of r x, a fused chain) - s;
 // ddelta = dstep * sigmoid(delta + dt_bias); log_terms = s * step.
+template <class T> FOX_HD T mamba_grad_rate(T da, T decay, T a_log) { return da * decay * px::exp(a_log); }
+template <class T> FOX_HD T mamba_grad_delta(T along, T s, T shifted) {
+  return px::one_nan((along - s) * px::sigmoid(shifted));
+}
+
 template <class T, int Group> struct MambaStepBwd {
   MambaBuffers<T> of;
   FOX_HD void operator()(int64_t i) const {
@@ -143,9 +153,9 @@ template <class T, int Group> struct MambaStepBwd {
       FOX_UNROLL
       for (int r = 0; r < G; ++r) along[r] = px::fma(of.r[(first + r) * sizes.head + p], x[r][p], along[r]);
     for (int r = 0; r < G; ++r) {
-      T s = da[r] * of.decay[first + r] * px::exp(rate[r]);
+      T s = mamba_grad_rate(da[r], of.decay[first + r], rate[r]);
       of.log_terms[first + r] = s * of.step[first + r];
-      shifted[r] = px::one_nan((along[r] - s) * px::sigmoid(shifted[r]));
+      shifted[r] = mamba_grad_delta(along[r], s, shifted[r]);
     }
     for (int r = 0; r < G; ++r) *grad[r] = shifted[r];
   }
@@ -155,17 +165,16 @@ template <class T, int Group> struct MambaStepBwd {
 // dd = sum of dy x, a fused chain, t ascending and p inside t.
 template <class T, int Group> struct MambaParameters {
   MambaBuffers<T> of;
-  FOX_HD T bias(int64_t row, int64_t m) const {
+  FOX_HD T bias(const T* grad_delta, int64_t stride) const {
     T sum = T(0);
     FOX_WALK
-    for (int64_t t = row; t < row + of.sizes.steps; ++t)
-      sum = sum + of.grad_u[t * of.sizes.width() + of.sizes.delta() + m];
+    for (int64_t t = 0; t < of.sizes.steps; ++t) sum = sum + grad_delta[t * stride];
     return px::one_nan(sum);
   }
-  FOX_HD T rate(int64_t row, int64_t m) const {
+  FOX_HD T rate(const T* log_terms, int64_t stride) const {
     T sum = T(0);
     FOX_WALK
-    for (int64_t t = row + of.sizes.steps - 1; t >= row; --t) sum = sum - of.log_terms[t * of.sizes.heads + m];
+    for (int64_t t = of.sizes.steps - 1; t >= 0; --t) sum = sum - log_terms[t * stride];
     return px::one_nan(sum);
   }
   FOX_HD T skip(const T* x, int64_t x_stride, const T* dy, int64_t dy_stride) const {
@@ -182,8 +191,8 @@ template <class T, int Group> struct MambaParameters {
     const T *x[G], *dy[G];
     for (int r = 0; r < G; ++r) {
       int64_t row = (first + r) / sizes.heads * sizes.steps, m = (first + r) % sizes.heads;
-      of.grad_dt_bias[first + r] = bias(row, m);
-      of.grad_a_log[first + r] = rate(row, m);
+      of.grad_dt_bias[first + r] = bias(of.grad_u + row * sizes.width() + sizes.delta() + m, sizes.width());
+      of.grad_a_log[first + r] = rate(of.log_terms + row * sizes.heads + m, sizes.heads);
       x[r] = of.u + row * sizes.width() + sizes.hidden() + m * sizes.head;
       dy[r] = of.grad_y + row * sizes.hidden() + m * sizes.head;
       skip[r] = T(0);
@@ -197,7 +206,10 @@ template <class T, int Group> struct MambaParameters {
   }
 };
 
+// In six passes, or as a `staged(like, of)` of the device holds them in one, without scratch.
 template <class On, class T> void mamba_bwd_passes(const Tensor& like, const MambaBuffers<T>& of) {
+  if constexpr (requires { staged(like, of); })
+    if (staged(like, of)) return;
   const MambaSizes& s = of.sizes;
   int64_t rows = s.batch * s.steps;
   Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
