@@ -1,7 +1,7 @@
 // Linear algebra on the GPU.
 #include "elementwise.h"
 #include "launch.cuh"
-#include "product.cuh"
+#include "product_tiles.cuh"
 #include "sum_rows.cuh"
 #include <torch/csrc/stable/library.h>
 
