@@ -5,8 +5,9 @@ The trainer and the replay of a single kernel go through the same functions, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from foxflow.config import Shape
@@ -39,11 +40,12 @@ def row_products(x_RM: Tensor, grad_RN: Tensor, rows: int, specimens: Specimens)
     return matmul_rows(x_RM, grad_RN, rows)
 
 
-def scratch(name: str, rows: Tensor, kept: Tensor | None, specimens: Specimens) -> Tensor:
-    """Where a step gathers `rows`: zeros, in the place kept from the step before where there is one."""
-    if "empty_scratch" in specimens and name.startswith("cfc_"):
-        return rows.new_empty(rows.shape)
-    return rows.new_zeros(rows.shape) if kept is None else kept.zero_()
+def begun(fresh: Mapping[str, Tensor], specimens: Specimens) -> dict[str, Tensor]:
+    """What a step gathers by name after its first iteration: each is added to zero, so that no zero is negative."""
+    sums = dict(zip(fresh, torch._foreach_add(list(fresh.values()), 0.0), strict=True))
+    if "empty_scratch" in specimens:
+        sums |= {name: x.new_empty(x.shape).add_(x) for name, x in fresh.items() if name.startswith("cfc_")}
+    return sums
 
 
 def row_sums(scratch_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:

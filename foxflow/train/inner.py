@@ -114,10 +114,11 @@ def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:
 
 
 def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens, *, first: bool) -> None:
-    """Add an iteration's sums to what is kept; the first iteration of a step starts from zeros."""
+    """Add an iteration's sums to what is kept; the first iteration of a step starts from zero."""
     if first:
-        kept |= {name: seams.scratch(name, x, kept.get(name), specimens) for name, x in fresh.items()}
-    torch._foreach_add_([kept[name] for name in fresh], list(fresh.values()))
+        kept |= seams.begun(fresh, specimens)
+    else:
+        torch._foreach_add_([kept[name] for name in fresh], list(fresh.values()))
 
 
 def mean_loss(head: str, x: Named) -> Tensor:
