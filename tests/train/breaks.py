@@ -175,7 +175,8 @@ def masked_rows_are_zero_times_a_weight(trainer: Trainer) -> None:
     def product(w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
         grad, weight = x["grad_logits_outcome"], w["outcome_w"]
         parts = [grad[:, c, None] * weight[:, c] for c in range(3)]
-        return (parts[0] + parts[1] + parts[2],)
+        whole = parts[0] + parts[1] + parts[2]
+        return (torch.where(whole == 0, parts[0], whole),)  # a column's sign is then its weight's, as like as not
 
     trainer.inner.backward = instead(trainer.inner.backward, "grad_h_t_outcome", product)
 
