@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 from benchmarks import table
 from benchmarks.table import Spread
 from foxflow.ops import digest
+from foxflow.train.graph import Graph
 
 TURNS, WARM = 30, 5
 LARGE, COUNT, SMALL = 4 << 30, 300, 55_000_000
@@ -33,30 +35,27 @@ class Row:
     gb_per_s: float
 
 
-def on_device(call: Callable[[], object]) -> Spread:
+def turns(once: Callable[[], float]) -> Spread:
+    """Of a measurement in microseconds, the first ones left out."""
+    return Spread.of([once() for _ in range(WARM + TURNS)][WARM:])
+
+
+def on_device(call: Callable[[], object]) -> float:
     """Microseconds between two events around a call."""
-    times = []
-    for turn in range(WARM + TURNS):
-        began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        began.record()
-        call()
-        ended.record()
-        ended.synchronize()
-        if turn >= WARM:
-            times.append(began.elapsed_time(ended) * 1e3)
-    return Spread.of(times)
+    began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    began.record()
+    call()
+    ended.record()
+    ended.synchronize()
+    return began.elapsed_time(ended) * 1e3
 
 
-def on_host(call: Callable[[], object]) -> Spread:
+def on_host(call: Callable[[], object]) -> float:
     """Microseconds until a call, which waits for its result, returns."""
-    times = []
-    for turn in range(WARM + TURNS):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        call()
-        if turn >= WARM:
-            times.append((time.perf_counter() - began) * 1e6)
-    return Spread.of(times)
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1e6
 
 
 def small_buffers() -> list[Tensor]:
@@ -71,12 +70,10 @@ def from_graph(buffers: list[Tensor]) -> Callable[[], None]:
     """The sums into pinned memory, by one graph."""
     home = torch.empty(len(buffers), 2, dtype=torch.int64, pin_memory=True)
     digest.sums(buffers)
-    graph, done = torch.cuda.CUDAGraph(), torch.cuda.Event()
-    with torch.cuda.graph(graph):
-        home.copy_(digest.sums(buffers), non_blocking=True)
+    graph, done = Graph(lambda: home.copy_(digest.sums(buffers), non_blocking=True)), torch.cuda.Event()
 
     def call() -> None:
-        graph.replay()
+        graph.launch()
         done.record()
         done.synchronize()
 
@@ -89,12 +86,14 @@ def measure() -> list[Row]:
     words = large.view(torch.float32)
     ways = {"fx1": lambda: digest.sums([large]), "torch.sum, float32": words.sum}
     ways["torch.sum, int64"] = lambda: large.view(torch.int64).sum()
-    found = [("4 GiB", name, on_device(call), LARGE) for name, call in ways.items()]
+    found = [("4 GiB", name, turns(partial(on_device, call)), LARGE) for name, call in ways.items()]
     small = small_buffers()
     size = sum(b.numel() for b in small)
     hashes = lambda: torch.stack([torch.hash_tensor(b.view(torch.int64)) for b in small]).cpu()  # noqa: E731
     ways = {"fx1, a graph": from_graph(small), "fx1": lambda: digest.sums(small).cpu(), "torch.hash_tensor": hashes}
-    found += [(f"{COUNT}, {SMALL / 1e6:.0f} MB", name, on_host(call), size) for name, call in ways.items()]
+    found += [
+        (f"{COUNT}, {SMALL / 1e6:.0f} MB", name, turns(partial(on_host, call)), size) for name, call in ways.items()
+    ]
     return [Row(of, name, us, size / us.median / 1e3) for of, name, us, size in found]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import table
+from benchmarks.step import synchronize
 from benchmarks.table import Spread
 from foxflow.config import PRESETS, Config, Recording, Shape
 from foxflow.determinism import settings
@@ -23,6 +24,7 @@ from foxflow.experiments.run import Options, load_tape
 from foxflow.market.environment import Environment, segments, start_cursors
 from foxflow.ops.world import ACTIONS, ISV
 from foxflow.ops.world_state import Contract
+from foxflow.train.graph import Graph
 
 TURNS, WARM, STEPS = 20, 3, 64
 
@@ -56,12 +58,7 @@ def rollout(shape: Shape, device: torch.device) -> Callable[[], None]:
 def captured(play: Callable[[], None], device: torch.device) -> Callable[[], None]:
     """On a GPU, the same from one graph."""
     play()
-    if device.type == "cpu":
-        return play
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        play()
-    return graph.replay
+    return Graph(play).launch if device.type == "cuda" else play
 
 
 def measure(shape: Shape, device: torch.device) -> Row:
@@ -70,8 +67,7 @@ def measure(shape: Shape, device: torch.device) -> Row:
     for turn in range(WARM + TURNS):
         began = time.perf_counter()
         play()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+        synchronize(device)
         if turn >= WARM:
             rates.append(STEPS * shape.B / (time.perf_counter() - began) / 1e6)
     return Row(shape.B, Spread.of(rates))
