@@ -4,6 +4,7 @@
 #include "elementwise.h"
 #include "tile_cpu.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <torch/csrc/stable/library.h>
@@ -33,42 +34,86 @@ template <class T> struct Grid {
 };
 
 constexpr std::align_val_t cache_line{64};
+struct Free {
+  template <class T> void operator()(T* at) const { ::operator delete(at, cache_line); }
+};
+template <class T> using Aligned = std::unique_ptr<T, Free>;
+template <class T> Aligned<T> aligned(int64_t count) {
+  return Aligned<T>(static_cast<T*>(::operator new(sizeof(T) * count, cache_line)));
+}
 
 // What one thread does of a product: items ascend, so that a chunk's panels are packed once and stay in its cache.
 template <class T> class Share {
   const Grid<T>& grid;
-  struct Free {
-    void operator()(T* at) const { ::operator delete(at, cache_line); }
-  };
-  std::unique_ptr<T, Free> packed;
+  Aligned<T> packed, packed_a;
   std::vector<bool> ready;
-  int64_t chunk = -1;
+  int64_t chunk = -1, first = -1;
 
-  const T* panel_of(int64_t panel) {
+  // Packs this panel and those that the items left need next, side by side: b is read in the order in which it lies.
+  void pack_from(int64_t panel, int64_t left) {
     const Product<T>& p = grid.p;
-    T* to = packed.get() + panel * grid.panel_elements();
-    if (!ready[panel])
-      grid.kernels.pack({p.b + chunk * p.b_chunk + panel * grid.kernels.columns * p.b_column, to, p.b_k, p.b_column,
-                         p.depth(chunk), grid.columns(panel)});
-    ready[panel] = true;
-    return to;
+    int64_t last = panel;
+    while (last < grid.panels && last - panel < left && !ready[last]) ready[last++] = true;
+    const int64_t depth = p.depth(chunk), slice = p.b_column == 1 && last - panel > 1 ? 16 : depth;
+    for (int64_t k = 0; k < depth; k += slice)
+      for (int64_t at = panel; at < last; ++at)
+        grid.kernels.pack({p.b + chunk * p.b_chunk + k * p.b_k + at * grid.kernels.columns * p.b_column,
+                           packed.get() + at * grid.panel_elements() + k * grid.kernels.columns, p.b_k, p.b_column,
+                           grid.kernels.columns, std::min(slice, depth - k), grid.columns(at)});
+  }
+
+  // Rows of a that lie as columns fall on few lines of the cache: several panels read a copy, a step of k in one
+  // vector, at least as wide as a tile is high. The last tiles' vectors begin before their rows, to end with a's.
+  bool copies_a() const { return grid.p.a_row == 1 && grid.p.k >= 64 && grid.panels > 1 && grid.p.m >= lanes(); }
+  int64_t lanes() const { return grid.kernels.columns / 2; }
+  int64_t tile_elements() const { return grid.panel_elements() / 2; }
+  int64_t row(int64_t tile) const { return grid.p.m * tile / grid.tiles; }
+  int64_t vector_row(int64_t tile) const { return std::min(row(tile), grid.p.m - lanes()); }
+  int64_t end() const { return std::min(first + grid.group, grid.tiles); }
+
+  void copy_a() {
+    const Product<T>& p = grid.p;
+    constexpr int64_t slice = 16;
+    for (int64_t k = 0; k < p.depth(chunk); k += slice)
+      for (int64_t t = first; t < end(); ++t)
+        grid.kernels.pack({p.a + chunk * p.a_chunk + vector_row(t) + k * p.a_k,
+                           packed_a.get() + (t - first) * tile_elements() + k * lanes(), p.a_k, 1, lanes(),
+                           std::min(slice, p.depth(chunk) - k), lanes()});
+  }
+
+  const T* a_of(int64_t tile) const {
+    if (!copies_a()) return grid.p.a + chunk * grid.p.a_chunk + row(tile) * grid.p.a_row;
+    return packed_a.get() + (tile - first) * tile_elements() + row(tile) - vector_row(tile);
+  }
+
+  void enter(int64_t next_chunk, int64_t next_first) {
+    if (chunk == next_chunk && first == next_first) return;
+    if (chunk != next_chunk) ready.assign(grid.panels, false);
+    chunk = next_chunk, first = next_first;
+    if (copies_a()) copy_a();
   }
 
  public:
-  explicit Share(const Grid<T>& of) : grid(of), packed(static_cast<T*>(::operator new(sizeof(T) * of.panels * of.panel_elements(), cache_line))), ready(of.panels) {}
+  explicit Share(const Grid<T>& of)
+      : grid(of),
+        packed(aligned<T>(of.panels * of.panel_elements())),
+        packed_a(aligned<T>(copies_a() ? of.group * tile_elements() : 0)),
+        ready(of.panels) {}
 
-  void operator()(int64_t item) {
+  // One item; so many are left, itself among them.
+  void operator()(int64_t item, int64_t left) {
     const Product<T>& p = grid.p;
-    int64_t panel = item % grid.panels, first = item / grid.panels % grid.groups * grid.group;
-    if (chunk != item / grid.panels / grid.groups) ready.assign(grid.panels, false);
-    chunk = item / grid.panels / grid.groups;
-    Tile<T> tile{nullptr, panel_of(panel), p.bias ? p.bias + panel * grid.kernels.columns : nullptr, nullptr, p.a_row,
-                 p.a_k, grid.kernels.columns, p.depth(chunk), p.n, grid.columns(panel)};
-    for (int64_t t = first; t < first + grid.group && t < grid.tiles; ++t) {
-      int64_t row = p.m * t / grid.tiles;
-      tile.a = p.a + chunk * p.a_chunk + row * p.a_row;
-      tile.c = p.c + (chunk * p.m + row) * p.n + panel * grid.kernels.columns;
-      grid.kernels.of[p.m * (t + 1) / grid.tiles - row - 1](tile);
+    const int64_t panel = item % grid.panels, group = item / grid.panels;
+    enter(group / grid.groups, group % grid.groups * grid.group);
+    if (!ready[panel]) pack_from(panel, left);
+    const T* b = packed.get() + panel * grid.panel_elements();
+    const T* bias = p.bias ? p.bias + panel * grid.kernels.columns : nullptr;
+    Tile<T> tile{nullptr, b, bias, nullptr, p.a_row, copies_a() ? lanes() : p.a_k, grid.kernels.columns,
+                 p.depth(chunk), p.n, grid.columns(panel)};
+    for (int64_t t = first; t < end(); ++t) {
+      tile.a = a_of(t);
+      tile.c = p.c + (chunk * p.m + row(t)) * p.n + panel * grid.kernels.columns;
+      grid.kernels.of[row(t + 1) - row(t) - 1](tile);
     }
   }
 };
@@ -96,7 +141,7 @@ struct Linalg : Cpu {
     int64_t work = grid.group * grid.kernels.rows * grid.kernels.columns * (p.k + 16);
     torch::stable::parallel_for(0, grid.items(), 1 + 65536 / work, [&](int64_t begin, int64_t end) {
       Share<T> share(grid);
-      for (int64_t item = begin; item < end; ++item) share(item);
+      for (int64_t item = begin; item < end; ++item) share(item, end - item);
     });
   }
 };

@@ -21,11 +21,12 @@ FOX_HD Vec fma_lanes(T factor, Vec b, Vec sum) {
   return result;
 }
 
-// A panel of b to be packed: to[k, j] = from[k, j] for j < columns, then zeros up to the next whole vector.
+// A panel of b to be packed: to[k, j] = from[k, j] for j < columns, then zeros up to the next whole vector. A panel of
+// one vector takes rows of a the same way.
 template <class T> struct Panel {
   const T* from;
   T* to;
-  int64_t k_stride, column_stride, depth, columns;
+  int64_t k_stride, column_stride, to_k, depth, columns;
 };
 
 template <int Lanes> FOX_HD void pack_transposed(const Panel<float>& panel, int64_t k, int64_t column) {
@@ -36,7 +37,7 @@ template <int Lanes> FOX_HD void pack_transposed(const Panel<float>& panel, int6
     rows[j] = *reinterpret_cast<const Vec*>(panel.from + (column + j) * panel.column_stride + k);
   transpose<Lanes>(rows);
 #pragma GCC unroll 16
-  for (int i = 0; i < Lanes; ++i) *reinterpret_cast<Vec*>(panel.to + (k + i) * 2 * Lanes + column) = rows[i];
+  for (int i = 0; i < Lanes; ++i) *reinterpret_cast<Vec*>(panel.to + (k + i) * panel.to_k + column) = rows[i];
 }
 
 template <class T, int Lanes> FOX_HD void pack_columns(const Panel<T>& panel, int64_t column) {
@@ -46,13 +47,13 @@ template <class T, int Lanes> FOX_HD void pack_columns(const Panel<T>& panel, in
   int64_t columns = panel.columns - column < Lanes ? panel.columns - column : Lanes, k = 0;
   if (columns == Lanes && panel.column_stride == 1)
     for (; k < panel.depth; ++k)
-      *reinterpret_cast<Vec*>(to + k * 2 * Lanes) = *reinterpret_cast<const Vec*>(from + k * panel.k_stride);
+      *reinterpret_cast<Vec*>(to + k * panel.to_k) = *reinterpret_cast<const Vec*>(from + k * panel.k_stride);
   if constexpr (sizeof(T) == sizeof(float))
     if (columns == Lanes && panel.k_stride == 1)
       for (; k + Lanes <= panel.depth; k += Lanes) pack_transposed<Lanes>(panel, k, column);
   for (; k < panel.depth; ++k) {
-    for (int64_t j = 0; j < columns; ++j) to[k * 2 * Lanes + j] = from[k * panel.k_stride + j * panel.column_stride];
-    for (int64_t j = columns; j < Lanes; ++j) to[k * 2 * Lanes + j] = T(0);
+    for (int64_t j = 0; j < columns; ++j) to[k * panel.to_k + j] = from[k * panel.k_stride + j * panel.column_stride];
+    for (int64_t j = columns; j < Lanes; ++j) to[k * panel.to_k + j] = T(0);
   }
 }
 template <class T, int Lanes> FOX_HD void pack_panel(const Panel<T>& panel) {

@@ -46,6 +46,33 @@ def test_each_element_is_one_ascending_fused_chain(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_products_that_copy_their_operands_are_the_same_chains(device):
+    """Several panels wide and several slices deep; where rows of a lie as columns, the last ones' copy begins early."""
+    a, b, _ = matrices(17, 200, 35, device)
+    exact, want = a.double().cpu()[:, :, None] * b.double().cpu(), torch.zeros(17, 35)
+    for k in range(200):
+        pairs = zip(exact[:, k].flatten().tolist(), want.flatten().tolist(), strict=True)
+        want = torch.tensor([math.fsum(pair) for pair in pairs], dtype=torch.float64).view(17, 35).float()
+    assert_bit_equal(linalg.matmul(a, b).cpu(), want)
+    assert_bit_equal(linalg.matmul_nt(a, b.T.contiguous()).cpu(), want)
+    assert_bit_equal(linalg.matmul_rows(a.T.contiguous(), b, 200)[0].cpu(), want)
+    assert not torch.equal(linalg.matmul_rows(a.T.flip(0).contiguous(), b.flip(0), 200)[0].cpu(), want)
+
+
+@pytest.mark.parametrize("level", ["plain", "avx2", "avx512"])
+def test_the_instruction_set_does_not_change_a_bit(level):
+    a, b, bias = matrices(130, 400, 189)
+    here = sha(linalg.matmul(a, b, bias), linalg.matmul_nt(a, b.T), linalg.matmul_rows(a.T, b, 200))
+    code = (
+        "import os; os.environ['FOXFLOW_SIMD'] = {!r}\n"
+        "from ops.test_linalg import matrices; from bits import sha; from foxflow.ops import linalg\n"
+        "a, b, bias = matrices(130, 400, 189)\n"
+        "print(sha(linalg.matmul(a, b, bias), linalg.matmul_nt(a, b.T), linalg.matmul_rows(a.T, b, 200)))"
+    )
+    assert fresh_process(code.format(level)) == here
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_chunk_starts_at_plus_zero(device):
     minus = torch.full((1, 1), -0.0, device=device)
     assert_bit_equal(linalg.sum_rows(minus, 1).cpu(), torch.zeros(1, 1))
