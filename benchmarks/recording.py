@@ -16,6 +16,7 @@ from benchmarks import table
 from benchmarks.dumps import Row, manifest
 from benchmarks.table import Spread
 from foxflow import flow
+from foxflow.branch import Branch
 from foxflow.capture import Capture, captured, slots
 from foxflow.config import Config
 from foxflow.record import Writer
@@ -28,7 +29,7 @@ PARTS = ("digests", "diag line", "writer", "all")
 def measured(folder: Path) -> list[Row]:
     """Milliseconds of each part over steps that are alike."""
     names = {f"adam_v.trunk.buffer_{i}": torch.full((3, i + 1), float(i)) for i in range(BUFFERS)}
-    capture, diag = Capture(), Diag(Config(seed=42, steps=STEPS), 1)
+    capture, diag = Capture(Branch()), Diag(Config(seed=42, steps=STEPS), 1)
     capture.take(names, slots([(name, "WKEO"[i % 4]) for i, name in enumerate(names)], 0, ()))
     taken, floats = capture.taken(), torch.rand(64).tolist()
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}

@@ -1,13 +1,14 @@
 // The digest on the GPU: one launch for all buffers, whose addresses travel as its argument, so that nothing is copied
-// and a graph can hold it. A block sums 64 KiB; block sums are added as integers.
+// and a graph can hold it. A block sums 16 KiB, or 64 KiB of much; block sums are added as integers.
 #include "digest.h"
 #include "launch.cuh"
+#include <algorithm>
 #include <torch/csrc/stable/library.h>
 
 namespace fox {
 namespace {
 constexpr int threads = 256;
-constexpr int64_t block_bytes = 1 << 16;
+constexpr int64_t block_bytes_of_little = 1 << 14, block_bytes_of_much = 1 << 16, much = int64_t(1) << 26;
 
 struct Entry {
   Piece piece;
@@ -17,7 +18,7 @@ struct Entry {
 // A launch takes 4 KiB of arguments cheaply and 32 KiB at most.
 template <int Most> struct Table {
   static constexpr int most = Most;
-  int32_t count;
+  int32_t count, block_bytes;
   Entry entries[Most];
 
   // What a block sums of a piece, which lies `turn` lengths further on.
@@ -73,15 +74,23 @@ __global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__
   atomicAdd(sums + 2 * piece.buffer + 1, lanes.one);  // integer
 }
 
+// A kernel, for in a graph the kernels around a memset wait several microseconds for it.
+__global__ void __launch_bounds__(threads) clear_kernel(unsigned long long* sums, int64_t count) {
+  for (int64_t i = threadIdx.x; i < count; i += threads) sums[i] = 0;
+}
+
 // Sums pieces from `begin` on, as many as a table holds; returns the first that is left.
 template <class List>
 size_t launch(const std::vector<Piece>& pieces, size_t begin, Turn turn, unsigned long long* sums, cudaStream_t stream) {
   List table;
-  int64_t blocks = 0;
+  size_t end = std::min(pieces.size(), begin + List::most);
+  int64_t bytes = 0, blocks = 0;
+  for (size_t i = begin; i < end; ++i) bytes += pieces[i].bytes;
+  table.block_bytes = static_cast<int32_t>(bytes < much ? block_bytes_of_little : block_bytes_of_much);
   table.count = 0;
-  for (; begin < pieces.size() && table.count < List::most; ++begin) {
+  for (; begin < end; ++begin) {
     table.entries[table.count++] = Entry{pieces[begin], blocks};
-    blocks += (pieces[begin].bytes + block_bytes - 1) / block_bytes;
+    blocks += (pieces[begin].bytes + table.block_bytes - 1) / table.block_bytes;
   }
   FOX_CHECK(blocks <= INT32_MAX, "too many bytes for one launch");
   digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, turn, sums);
@@ -96,9 +105,9 @@ struct Digest {
   static void sum(const std::vector<Piece>& pieces, Turn turn, Tensor& sums) {
     torch::stable::accelerator::DeviceGuard guard(sums.get_device_index());
     cudaStream_t stream = current_stream(sums.get_device_index());
-    FOX_CHECK(cudaMemsetAsync(sums.data_ptr(), 0, sums.numel() * sizeof(int64_t), stream) == cudaSuccess,
-              "the digest's sums could not be zeroed");
     auto* to = static_cast<unsigned long long*>(sums.data_ptr());
+    clear_kernel<<<1, threads, 0, stream>>>(to, sums.numel());
+    check_launch("clear_kernel");
     using Few = Table<100>;
     using Many = Table<800>;
     for (size_t begin = 0; begin < pieces.size();)

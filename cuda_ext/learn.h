@@ -10,7 +10,24 @@ constexpr int64_t max_groups = 64, norm_chunk = 256, row_chunk = 32;
 struct Groups {
   int64_t count;
   int64_t bound[max_groups + 1];
-  FOX_HD int64_t chunks(int64_t g) const { return (bound[g + 1] - bound[g] + norm_chunk - 1) / norm_chunk; }
+  FOX_HD int64_t chunks(int64_t g, int64_t size = norm_chunk) const {
+    return (bound[g + 1] - bound[g] + size - 1) / size;
+  }
+  int64_t all_chunks(int64_t size = norm_chunk) const {
+    int64_t all = 0;
+    for (int64_t g = 0; g < count; ++g) all += chunks(g, size);
+    return all;
+  }
+  struct Chunk {
+    int64_t group, begin, end;
+  };
+  // Chunks are counted through, each group from its start.
+  FOX_HD Chunk chunk(int64_t i, int64_t size = norm_chunk) const {
+    int64_t g = 0;
+    while (i >= chunks(g, size)) i -= chunks(g++, size);
+    int64_t begin = bound[g] + i * size;
+    return {g, begin, begin + size < bound[g + 1] ? begin + size : bound[g + 1]};
+  }
 };
 
 inline Groups groups_of(const std::vector<int64_t>& offsets, int64_t weights) {
@@ -30,15 +47,6 @@ struct SquaresOfChunk {
   const float* x;
   float* sums;
   Groups groups;
-  struct Bounds {
-    int64_t begin, end;
-  };
-  FOX_HD Bounds bounds(int64_t chunk) const {
-    int64_t g = 0;
-    while (chunk >= groups.chunks(g)) chunk -= groups.chunks(g++);
-    int64_t begin = groups.bound[g] + chunk * norm_chunk;
-    return {begin, begin + norm_chunk < groups.bound[g + 1] ? begin + norm_chunk : groups.bound[g + 1]};
-  }
   FOX_HD static float sum_of(const float* of, int64_t size) {
     float sum = 0.f;
     FOX_WALK
@@ -46,7 +54,7 @@ struct SquaresOfChunk {
     return sum;
   }
   FOX_HD void operator()(int64_t i) const {
-    Bounds at = bounds(i);
+    Groups::Chunk at = groups.chunk(i);
     sums[i] = sum_of(x + at.begin, at.end - at.begin);
   }
 };
@@ -72,8 +80,7 @@ struct NormOfGroup {
 template <class On> Tensor group_norm(Tensor x, std::vector<int64_t> offsets) {
   FOX_CHECK(x.dim() == 1, "group_norm takes a 1-D tensor");
   Groups groups = groups_of(offsets, x.size(0));
-  int64_t chunks = 0;
-  for (int64_t g = 0; g < groups.count; ++g) chunks += groups.chunks(g);
+  int64_t chunks = groups.all_chunks();
   Tensor sums = make<float>(x, {chunks}), norm = make<float>(x, {groups.count});
   On::rows(x, chunks, 64, SquaresOfChunk{in<float>(x, "x", {x.size(0)}), out<float>(sums), groups});
   On::rows(x, groups.count, groups.count, NormOfGroup{out<float>(sums), out<float>(norm), groups});
@@ -89,21 +96,22 @@ struct AdvanceBeta {
   }
 };
 
-// `span` weights of one group, every operation rounded apart, in this order:
+// `Span` weights of one group, every operation rounded apart, in this order:
 //   scale = norm > 1 ? 1 / norm : 1;  g = grad scale;  m = 0.9 m + 0.1 g;  v = 0.999 v + (0.001 g) g
 //   m^ = m / (1 - beta_1^t);  v^ = v / (1 - beta_2^t);  w = w - (lr m^) / (sqrt(v^) + 1e-8), lr = 3e-4 isv[0]
-struct AdamWeights {
+template <int64_t Span> struct AdamWeights {
   float* w;
   const float* grad;
   float *m, *v;
-  const float *beta, *norm, *isv;
-  int64_t count, span;
+  const float *beta, *norms, *isv;
+  Groups groups;
   FOX_HD void operator()(int64_t i) const {
-    float scale = px::select(*norm > 1.f, 1.f / *norm, 1.f), rate = 3e-4f * isv[0];
+    Groups::Chunk at = groups.chunk(i, Span);
+    float norm = norms[at.group], scale = px::select(norm > 1.f, 1.f / norm, 1.f), rate = 3e-4f * isv[0];
     float left_1 = 1.f - beta[0], left_2 = 1.f - beta[1];
-    int64_t begin = i * span, size = count - begin < span ? count - begin : span;
-    float *__restrict w_ = w + begin, *__restrict m_ = m + begin, *__restrict v_ = v + begin;
-    const float* __restrict grad_ = grad + begin;
+    int64_t size = at.end - at.begin;
+    float *__restrict w_ = w + at.begin, *__restrict m_ = m + at.begin, *__restrict v_ = v + at.begin;
+    const float* __restrict grad_ = grad + at.begin;
     for (int64_t e = 0; e < size; ++e) {
       float g = grad_[e] * scale;
       float mean = px::one_nan(0.9f * m_[e] + 0.1f * g);
@@ -120,17 +128,12 @@ void adam(Tensor w, Tensor grad, Tensor m, Tensor v, Tensor beta, Tensor norm, s
   FOX_CHECK(w.dim() == 1, "adam takes 1-D weights");
   int64_t weights = w.size(0);
   Groups groups = groups_of(offsets, weights);
-  AdamWeights all{inout<float>(w, "w", {weights}), in<float>(grad, "grad", {weights}), inout<float>(m, "m", {weights}),
-                  inout<float>(v, "v", {weights}), inout<float>(beta, "beta", {2}),
-                  in<float>(norm, "norm", {groups.count}), in<float>(isv, "isv", {16}), 0, On::span};
+  AdamWeights<On::span> all{
+      inout<float>(w, "w", {weights}),   in<float>(grad, "grad", {weights}),      inout<float>(m, "m", {weights}),
+      inout<float>(v, "v", {weights}),   inout<float>(beta, "beta", {2}),         in<float>(norm, "norm", {groups.count}),
+      in<float>(isv, "isv", {16}),       groups};
   On::rows(w, 1, 1, AdvanceBeta{inout<float>(beta, "beta", {2})});
-  for (int64_t g = 0; g < groups.count; ++g) {
-    AdamWeights row = all;
-    int64_t at = groups.bound[g];
-    row.w += at, row.grad += at, row.m += at, row.v += at, row.norm += g;
-    row.count = groups.bound[g + 1] - at;
-    On::rows(w, (row.count + On::span - 1) / On::span, 16, row);
-  }
+  On::rows(w, groups.all_chunks(On::span), 16, all);
 }
 
 struct PolyakWeight {

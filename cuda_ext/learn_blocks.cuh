@@ -12,11 +12,11 @@ struct SquaresTile {
   static constexpr int planes = 1, rounds = 1, walks = 1;
   SquaresOfChunk of;
   __device__ void copy(Copies<float> to, int64_t chunk, int j) const {
-    SquaresOfChunk::Bounds at = of.bounds(chunk);
+    Groups::Chunk at = of.groups.chunk(chunk);
     if (at.begin + j < at.end) *to.row = of.x[at.begin + j];
   }
   template <int> __device__ float walk(int, Copies<float> x, int64_t chunk) const {
-    SquaresOfChunk::Bounds at = of.bounds(chunk);
+    Groups::Chunk at = of.groups.chunk(chunk);
     return of.sums[chunk] = of.sum_of(x.row, at.end - at.begin);
   }
   template <int> __device__ void each(Copies<float>, const float*, int64_t, int) const {}

@@ -137,7 +137,8 @@ std::tuple<Tensor, Tensor, Tensor> mamba_fwd_as(const Tensor& u, const Tensor& d
   Tensor y = make<T>(u, {s.batch, s.steps, s.hidden()}), gated = make<T>(u, {s.batch, s.steps, s.hidden()});
   mamba_passes<On, T>(
       u, {in<T>(u, "u", {s.batch, s.steps, s.width()}), in<T>(dt_bias, "dt_bias", {s.heads}),
-          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}), out<T>(state), out<T>(y), out<T>(gated), kept, s});
+          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}), out<T>(state), out<T>(y), out<T>(gated), kept,
+          s});
   return {state, y, gated};
 }
 template <class On>

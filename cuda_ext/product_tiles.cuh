@@ -1,4 +1,4 @@
-// Matrix products on the GPU: tiles of a and b in shared memory, copied ahead of their use; k ascending in each element.
+// Matrix products on the GPU: tiles of a and b in shared memory, copied ahead of their use; k ascends in each element.
 #pragma once
 #include <algorithm>
 #include "product.cuh"
@@ -26,8 +26,8 @@ __device__ void copy_lines(T* to, const T* from, int64_t stride, int along, int 
     if (line + j < across) __pipeline_memcpy_async(to + line * Stride, from + line * stride, V * sizeof(T));
 }
 
-// One operand of a block: Size rows of a, or columns of b. In shared memory they lie as they do in its tensor: k side by
-// side (Minor), or rows side by side.
+// One operand of a block: Size rows of a, or columns of b. In shared memory they lie as they do in its tensor: k side
+// by side (Minor), or rows side by side.
 template <class T, int Size, int Deep, bool Minor> struct Operand {
   static constexpr int stride = Minor ? Deep + quad : Size;  // rows 4 banks apart serve neighbouring threads at once
   static constexpr int elements = (Minor ? Size : Deep) * stride, each = Size / beside;
@@ -162,8 +162,8 @@ template <class Tiles, class T> void launch_tiles(const Tensor& like, const Prod
   else launch("product_kernel", product_kernel<T, Tiles, true, false>, at, like, p);
 }
 
-// What a launch costs: cycles a k of the busiest multiprocessor, which adds for four warps at once and reads R + C quads
-// a thread for one, two turns a quad.
+// What a launch costs: cycles a k of the busiest multiprocessor, which adds for four warps at once and reads R + C
+// quads a thread for one, two turns a quad.
 template <class Tiles, class T> int64_t cost_of(const Product<T>& p, int64_t processors) {
   int64_t blocks = p.chunks * ((p.m + Tiles::rows - 1) / Tiles::rows) * ((p.n + Tiles::columns - 1) / Tiles::columns);
   int64_t turns = (blocks + processors - 1) / processors;

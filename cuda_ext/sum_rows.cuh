@@ -50,9 +50,12 @@ template <class T> __global__ void __launch_bounds__(long_threads) sum_long_kern
     __syncthreads();
     request(r + (slots - 1) * deep, (slot + slots - 1) % slots);
     const int left = size - r < deep ? static_cast<int>(size - r) : deep;
-    if (row == 0)
-#pragma unroll 16
+    if (row == 0 && left == deep) {
+#pragma unroll  // so that all are read ahead of their additions
+      for (int k = 0; k < deep; ++k) total = total + tiles[slot][k * sum_columns + lane];
+    } else if (row == 0) {
       for (int k = 0; k < left; ++k) total = total + tiles[slot][k * sum_columns + lane];
+    }
     slot = (slot + 1) % slots;
   }
   if (row == 0 && column < of.columns) of.out[chunk * of.columns + column] = total;

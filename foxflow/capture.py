@@ -1,7 +1,7 @@
 """Digests and host copies of a step's buffers, made at the moment of capture.
 
-On a GPU each capture point is one digest launch; the sums of a step come home in one copy at its end, while the next
-step runs.
+On a GPU each capture point is one digest launch, on a branch of the step; the sums of a step come home in one copy at
+its end, while the next step runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from foxflow import digest, flow
+from foxflow.branch import Branch
 from foxflow.ops import digest as sums
 
 DTYPES = {
@@ -136,9 +137,14 @@ class Taken:
 
 
 class Capture:
-    """Collects one step's buffers; `captured` turns them into what a frozen `Step` holds."""
+    """Collects one step's buffers; `captured` turns them into what a frozen `Step` holds.
 
-    def __init__(self) -> None:
+    Args:
+        branch: digests run on it: what was taken must not change before it is joined, which `taken` does too.
+    """
+
+    def __init__(self, branch: Branch) -> None:
+        self._branch = branch
         self._notes: list[Note] = []
         self._sums: list[Tensor] = []
 
@@ -153,17 +159,20 @@ class Capture:
         note, wanted = slots.note(k, buffers)
         if wanted:
             self._notes.append(note)
-            self._sums.append(sums.sums(wanted))
+            with self._branch.beside(*wanted):
+                self._sums.append(sums.sums(wanted))
 
     def take_rings(self, rings: Rings, slots: Slots) -> None:
         """Take ring buffers by their running sums; all of them have slots, or none."""
         note, wanted = slots.note(None, rings.buffers)
         if wanted:
             self._notes.append(note)
-            self._sums.append(rings.sums.clone())
+            with self._branch.beside():
+                self._sums.append(rings.sums.clone())
 
     def taken(self) -> Taken:
         """Hand over what was taken, and start anew."""
+        self._branch.join()
         taken = Taken(tuple(self._notes), torch.cat(self._sums) if self._sums else None)
         self._notes, self._sums = [], []
         return taken

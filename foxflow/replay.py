@@ -64,20 +64,15 @@ class Replay:
         """The running sums of `slots`."""
         return Rings(self.slots, self._shape.C // self._shape.B)
 
-    def insert(self, step: Tensor, rows: Tensors, rings: Rings | None) -> None:
+    def insert(self, step: Tensor, rows: Tensors) -> None:
         """Write one step's rows into the next B slots, with the largest priority so far and no outcome yet.
 
         Args:
             step: int64 scalar, its number; the slots are (step B + b) mod C.
             rows: by slot name, [B, …].
-            rings: the sums of `slots`, kept up to date.
         """
-        if rings is not None:
-            rings.before(step)
         written = {**self.slots, "slot_outcome": self.outcome}
         write(written, rows | {"slot_outcome": unjudged(self.outcome, self._shape)}, step, self._specimens)
-        if rings is not None:
-            rings.after(step)
         count(self.counters, self._shape)
         ops.per_insert(self.tree["per_leaf"], step, self._shape.B, self.counters["per_max_prio"])
 

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from cli.commanding import ROOT, fresh
+from track.serving import free_port
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
-_BLOCK = re.compile(r"^( *)```console\n(.*?)^\1```", re.M | re.S)
+_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.M | re.S)
 _EXITS = re.compile(r"#\s*exits (\d)")
+MEANT = {"RUN_A": "one", "RUN_B": "two", "RUN": "one", "BUFFER": "iqn_q_values", "OTHER/bin/python": sys.executable}
+"""What a page calls by a word of its own."""
+
+
+def source(page: str) -> str:
+    """The text of a page: one of docs/, or README.md."""
+    return (ROOT / page if page == "README.md" else ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
 def commands(page: str) -> list[tuple[list[str], int]]:
-    """(words after `foxflow`, exit code) of every command that a page shows at a prompt."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    lines = [line.strip() for _, block in _BLOCK.findall(text) for line in block.splitlines()]
-    shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-    exits = [_EXITS.search(line) for line in shown]
-    return [
-        (shlex.split(line, comments=True)[1:], int(found[1]) if found else 0)
-        for line, found in zip(shown, exits, strict=True)
-    ]
+    """(words after `foxflow`, exit code) of every foxflow command that a page shows at a prompt."""
+    lines = [line.strip() for _, kind, block in _BLOCK.findall(source(page)) if kind == "console"
+             for line in block.splitlines()]  # fmt: skip
+    shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ foxflow ")]
+    found = []
+    for line in shown:
+        words = [MEANT.get(word.strip("[]"), word) for word in shlex.split(line, comments=True)[1:]]
+        ends = _EXITS.search(line)
+        found.append((words, int(ends[1]) if ends else 0))
+    return found
+
+
+def served(folder: Path, *words: str) -> tuple[int, str]:
+    """Exit code and output of `foxflow ui`, left by Ctrl-C once it says where to look."""
+    command = [sys.executable, "-m", "foxflow", *words, "--port", str(free_port())]
+    child = subprocess.Popen(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout
+    first = child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    rest, _ = child.communicate(timeout=60)
+    return child.returncode, first + rest
 
 
 def test_the_site_builds_and_no_link_is_broken(tmp_path: Path) -> None:
@@ -42,9 +67,25 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [page for page in PAGES if f": {page}" not in text] == []
 
 
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_a_command_is_shown_at_a_prompt_where_it_is_tested(page: str) -> None:
+    shown = [
+        (kind, line)
+        for _, kind, block in _BLOCK.findall(source(page))
+        for line in map(str.strip, block.splitlines())
+        if line.removeprefix("$ ").startswith("foxflow ")
+    ]
+    assert [line for kind, line in shown if kind != "console" or not line.startswith("$ ")] == []
+    assert len(shown) == len(commands(page))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+@pytest.mark.parametrize("page", [page for page in ["README.md", *PAGES] if commands(page)])
 def test_every_command_of_a_page_ends_as_it_says(page: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "expectations", tmp_path / "my-suites")
+    if "RUN_A" in source(page):
+        for name in ("one", "two"):
+            assert fresh(tmp_path, "run", "--seed", "7", "--preset", "tiny", "--run-name", name)[0] == 0
     for words, wanted in commands(page):
-        code, _, err = fresh(tmp_path, *words)
-        assert code == wanted, (words, err[-2000:])
+        code, said = served(tmp_path, *words) if words[0] == "ui" else fresh(tmp_path, *words)[::2]
+        assert code == wanted, (words, said[-2000:])

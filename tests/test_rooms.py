@@ -14,7 +14,7 @@ PACKAGE = ROOT / "foxflow"
 
 ORDER = (
     *(("errors",), ("flow",), ("config",), ("digest",), ("provenance",), ("opening",), ("leaves",)),
-    *(("determinism",), ("ops",), ("reference",), ("capture",)),
+    *(("determinism",), ("ops",), ("reference",), ("branch",), ("capture",)),
     *(("market",), ("agent",), ("replay",)),
     ("train", "record", "track", "comparison", "explanation", "gate"),
     *(("recorder",), ("report",), ("experiments",)),
@@ -31,7 +31,7 @@ COMPILED = {"ops", "digest"}
 
 HEAVY = {
     "torch": {
-        *("determinism", "ops", "reference", "capture", "market", "agent", "replay", "train", "recorder"),
+        *("determinism", "ops", "reference", "branch", "capture", "market", "agent", "replay", "train", "recorder"),
         "experiments",
     },
     "mlflow": {"track"},

@@ -97,9 +97,9 @@ def _block(name: str, entry: str) -> tuple[Stage, ...]:
         Stage((f"{mamba}_grad_gated",), gated),
         Stage((f"{mamba}_grad_u", *(f"{mamba}_{part}_rows" for part in ("dtb", "alog", "d"))), scan),
         Stage((f"{mamba}_grad_x",), entered),
-        Stage((f"{m}_o",), out_weights),
-        Stage((f"{m}_u",), in_weights),
-        Stage((f"{m}_dtb", f"{m}_alog", f"{m}_d"), head_weights),
+        Stage((f"{m}_o",), out_weights, aside=True),
+        Stage((f"{m}_u",), in_weights, aside=True),
+        Stage((f"{m}_dtb", f"{m}_alog", f"{m}_d"), head_weights, aside=True),
     )
 
 
@@ -108,14 +108,14 @@ def trunk(specimens: Specimens) -> tuple[Stage, ...]:
     return (
         Stage(("cfc_grad_b_scratch", "cfc_grad_tau_scratch"), _cell),
         Stage(("grad_attn_ctx",), _attn_ctx),
-        Stage(("cfc_grad_w_in_scratch",), _cell_in),
-        Stage(("cfc_grad_w_rec_scratch",), _cell_rec),
+        Stage(("cfc_grad_w_in_scratch",), _cell_in, aside=True),
+        Stage(("cfc_grad_w_rec_scratch",), _cell_rec, aside=True),
         Stage(("grad_ln_b_bias_per_row", "attn_grad_q_scratch"), _attention),
         *_block("b", "ln_a_out"),
         Stage(("grad_ln_a_bias_per_row",), _past_b),
         *_block("a", "enc_in"),
         Stage(("grad_enc_in",), _past_a),
-        Stage(("trunk.in_w", "trunk.in_b"), partial(_in_weights, specimens=specimens)),
+        Stage(("trunk.in_w", "trunk.in_b"), partial(_in_weights, specimens=specimens), aside=True),
         Stage(("grad_vsn_out",), _vsn_out),
         Stage(("vsn_grad_w_scratch", "vsn_grad_b_scratch"), _vsn_weights),
     )

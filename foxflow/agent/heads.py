@@ -39,8 +39,8 @@ def _quantiles(w: Named, s: Shape, mixed_BQH: Tensor) -> Tensor:
     return linear(w, "iqn.o", mixed_BQH.view(-1, s.H)).view(-1, s.Q, s.A)
 
 
-def _one(name: str, make: Callable[[Named, Shape, Named], Tensor]) -> Stage:
-    return Stage((name,), lambda w, s, x: (make(w, s, x),))
+def _one(name: str, make: Callable[[Named, Shape, Named], Tensor], *, aside: bool = False) -> Stage:
+    return Stage((name,), lambda w, s, x: (make(w, s, x),), aside)
 
 
 OUTPUTS = (
@@ -129,6 +129,10 @@ def _combined(_w: Named, _s: Shape, x: Named) -> Tensor:
     return total
 
 
+def _dueling_split(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
+    return dueling.dueling_split(x["grad_logits_dueling"])
+
+
 def _iqn_pre(w: Named, s: Shape, x: Named) -> Tensor:
     grad_mixed = matmul_nt(x["grad_logits_iqn"].view(-1, s.A), w["iqn.o_w"]).view(-1, s.Q, s.H)
     return iqn.iqn_mix_bwd(x["iqn_pre"], x["sampled_h_t"], grad_mixed)
@@ -156,7 +160,7 @@ def _sums(key: str, layer: Layer, specimens: Specimens) -> Stage:
         entry, grad, rows = layer(s, x)
         return row_products(entry, grad, rows, specimens), sum_rows(grad, rows)
 
-    return Stage((f"{key}_w", f"{key}_b"), run)
+    return Stage((f"{key}_w", f"{key}_b"), run, aside=True)
 
 
 def gradients(specimens: Specimens) -> tuple[Stage, ...]:
@@ -164,7 +168,7 @@ def gradients(specimens: Specimens) -> tuple[Stage, ...]:
     return (
         *map(_into_encoding, LINEAR),
         _one("grad_h_t_combined", _combined),
-        Stage(("dueling_grad_v", "dueling_grad_a"), lambda w, s, x: dueling.dueling_split(x["grad_logits_dueling"])),
-        _one("iqn_grad_pre", _iqn_pre),
+        Stage(("dueling_grad_v", "dueling_grad_a"), _dueling_split, aside=True),
+        _one("iqn_grad_pre", _iqn_pre, aside=True),
         *(_sums(key, layer, specimens) for key, layer in LAYERS.items()),
     )

@@ -43,16 +43,16 @@ def world_numbers(moved: Moved) -> tuple[Tensor, Tensor]:
     return learn.mean_loss(moved.reward_raw, None, None).reshape(1), torch.stack([x.sum() for x in counted])
 
 
-def train_numbers(moved: Moved, values: Named, replay: Replay, isv: Tensor) -> tuple[Tensor, Tensor]:
+def train_numbers(world: tuple[Tensor, Tensor], values: Named, replay: Replay, isv: Tensor) -> tuple[Tensor, Tensor]:
     """What a training step tells, still on the device: float32 and int64, end to end.
 
     Args:
-        moved: what the world did.
+        world: of `world_numbers`.
         values: loss_*, grad_norm, outcome_labels and per_is_weight by name.
         replay: its tree and counters.
         isv: after this step's controllers.
     """
-    mean, counts = world_numbers(moved)
+    mean, counts = world
     losses = [values[f"loss_{name}"].reshape(1) for name in LOSSES]
     per = [replay.tree["per_tree"][1:2], replay.counters["per_max_prio"].reshape(1)]
     per.append(learn.mean_loss(values["per_is_weight"], None, None).reshape(1))

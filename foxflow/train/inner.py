@@ -9,6 +9,7 @@ from foxflow.agent import encoder, gradients, heads, seams
 from foxflow.agent.learner import SCRATCHES, Learner
 from foxflow.agent.parameters import table
 from foxflow.agent.stage import Named, walk
+from foxflow.branch import Branch
 from foxflow.capture import Capture
 from foxflow.config import Config, Shape
 from foxflow.ops import learn, policy
@@ -38,11 +39,15 @@ class InnerLoop:
         replay: read, and its priorities written.
         prng: states of the samplers, advanced.
         isv: float32 [16], read.
+        branch: what no later stage reads runs on it: sums over rows and what is gathered of them.
     """
 
-    def __init__(self, config: Config, learner: Learner, replay: Replay, prng: Tensors, isv: Tensor) -> None:
+    def __init__(
+        self, config: Config, learner: Learner, replay: Replay, prng: Tensors, isv: Tensor, branch: Branch
+    ) -> None:
         self._shape, self._specimens = config.shape, config.specimens
         self._learner, self._replay, self._prng, self._isv = learner, replay, prng, isv
+        self._branch = branch
         self.scratch: Tensors = {}
         self.chunks: Tensors = {}
         self.last: Tensors = {}
@@ -64,30 +69,36 @@ class InnerLoop:
         x = self._replay.gather(idx)
         x |= {"window": window(x, s), "carry": x["sampled_carry"], "dt": seconds(x)}
         walk(encoder.LEARNS, w, s, x)
-        x |= {"sampled_h_t": x["h"], "sampled_h_tp1": following(w, s, x | {"sampled_h_t": x["h"]})}
+        x["sampled_h_t"] = x["h"]
+        self._branch.join()
+        with self._branch.beside():
+            x["sampled_h_tp1"] = following(w, s, x)
+        policy.prng_advance(self._prng["per_prng_state"], 1)
         x |= fractions(s, self._prng["iqn_prng_state"], self._specimens) | {"per_is_weight": weight, "isv": self._isv}
         walk(self.outputs, w, s, x)
+        self._branch.join()
         walk(self.targets, self._learner.targets, s, x)
-        walk(self.backward, w, s, x)
-        gather(self.scratch, {name: x[name] for name in SCRATCHES}, self._specimens, first=k == 0)
-        gather(self.chunks, {key: x[key] for key in self._summed}, self._specimens, first=k == 0)
+        walk(self.backward, w, s, x, self._branch.beside)
+        with self._branch.beside(*x.values()):
+            gather(self.scratch, {name: x[name] for name in SCRATCHES}, self._specimens, first=k == 0)
+            gather(self.chunks, {key: x[key] for key in self._summed}, self._specimens, first=k == 0)
         capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
         self.last = {name: x[name] for name in LAST}
         self._replay.update(idx, x["row_loss_q"])
 
     def _draw(self, k: int, capture: Capture, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Draw slots; the samplers' states are captured before they are used."""
+        """Draw slots; the samplers' states and the tree are captured before anything changes them."""
         per = self._prng["per_prng_state"]
         idx, weight = self._replay.draw(per, self._isv)
         drawn = {"per_prng_state": per, "per_idx": idx, "per_is_weight": weight}
         capture.take(drawn | {"iqn_prng_state": self._prng["iqn_prng_state"]} | self._replay.tree, slots, k)
-        policy.prng_advance(per, 1)
         return idx, weight
 
     def losses(self) -> Tensors:
-        """loss_* of the last iteration; the total is only logged."""
-        losses = {f"loss_{head}": mean_loss(head, self.last) for head in HEADS}
-        return losses | {"loss_total": total_loss(losses)}
+        """loss_* of the last iteration, made on the branch; the total is only logged."""
+        with self._branch.beside():
+            losses = {f"loss_{head}": mean_loss(head, self.last) for head in HEADS}
+            return losses | {"loss_total": total_loss(losses)}
 
 
 def window(x: Named, s: Shape) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from foxflow import digest, flow
 from foxflow.agent import encoder, heads
 from foxflow.agent.learner import Learner
+from foxflow.branch import Branch
 from foxflow.capture import Arriving, Capture, Taken, captured, host_bytes
 from foxflow.config import Config, Recording
 from foxflow.market.book import Tape
@@ -70,8 +71,9 @@ class Trainer:
         self.isv = rules.isv_start(device)
         self.diag = Diag(config, tape.instrument.tick_value_e4)
         self.evaluation, self.summary = Evaluation(self._eval_segment, tape.instrument), Summary(config)
-        self._capture = Capture()
-        self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv)
+        self._branch = Branch()
+        self._capture = Capture(self._branch)
+        self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv, self._branch)
         self._ahead = int(device.type == "cuda" and not config.specimens)
         self._graph: Graph[Made] | None = None
 
@@ -136,8 +138,12 @@ class Trainer:
         seen = self.env.observe()
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
         self._capture.take(self._tape() | self._state() | self.env.state() | shown, slots)
+        if self._rings is not None:
+            with self._branch.beside():
+                self._rings.before(self._clock)
         h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt)
         logits = self._policy(h)
+        self._branch.join()
         action, log_pi = rules.acted(self.config, t, logits, self.prng["act_prng_state"])
         policy.prng_advance(self.prng["act_prng_state"], 1)
         labels = self.env.labels()
@@ -146,13 +152,18 @@ class Trainer:
         self._store(seen, moved, acted | {"labels": labels})
         self._capture.take(acted | rules.world_buffers(moved) | {"slot_outcome": self.replay.outcome}, slots)
         if self._rings is not None:
+            with self._branch.beside():
+                self._rings.after(self._clock)
             self._capture.take_rings(self._rings, slots)
+        with self._branch.beside():
+            told = world_numbers(moved)
         world.carry_update(self.carry, h, moved.step.wrap)
         self.env.jump(moved.step.wrap)
         learnt = self._learn(t)
         self._adapt(logits, moved, learnt)
+        taken = self._capture.taken()
         self._clock.add_(1)
-        return self._capture.taken(), train_numbers(moved, learnt, self.replay, self.isv)
+        return taken, train_numbers(told, learnt, self.replay, self.isv)
 
     def _trained(self, under: Under) -> flow.Step:
         """Wait for a step's numbers, and write its line."""
@@ -203,15 +214,17 @@ class Trainer:
     def _store(self, seen: Seen, moved: Moved, acted: Tensors) -> None:
         lived = acted | rules.world_buffers(moved) | {"dt": seen.dt, "dt_next": moved.dt_next}
         lived |= {"obs_win": seen.window, "cfc_carry": self.carry}
-        self.replay.insert(self._clock, {name: row(lived) for name, row in rules.STORED.items()}, self._rings)
+        self.replay.insert(self._clock, {name: row(lived) for name, row in rules.STORED.items()})
         self.replay.label(self._clock, moved.step.done, moved.step.trade_pnl_e4, moved.step.trade_open_step)
 
     def _learn(self, t: int) -> Tensors:
         for k in range(self._shape.K):
             self.inner.iterate(k, self._capture, self.plan.inner(t, k))
+        self._branch.join()
+        losses = self.inner.losses()
         norm = self.learner.reduce(self.inner.scratch, self.inner.chunks)
         learnt = {gradient_name(key): x for key, x in self.learner.grads.items()} | {"grad_norm": norm}
-        learnt |= self.inner.losses()
+        learnt |= losses
         self._capture.take(learnt | self.replay.counters | self.inner.scratch, self.plan.end(t))
         delta, size = self.learner.update(norm, self.isv)
         return learnt | self.inner.last | {"norm_delta": delta, "norm_weights": size}

@@ -13,7 +13,7 @@ from torch import Tensor
 from foxflow.agent import heads
 from foxflow.agent.learner import Learner
 from foxflow.agent.stage import Named, Stage, walk
-from foxflow.capture import Capture, Rings
+from foxflow.capture import Capture
 from foxflow.config import Shape
 from foxflow.market.environment import Environment, Moved
 from foxflow.ops import learn, losses
@@ -35,7 +35,7 @@ def instead(stages: tuple[Stage, ...], name: str, run: Run) -> tuple[Stage, ...]
 
 def on(trainer: Trainer, kind: type[InnerLoop] = InnerLoop) -> None:
     """Give the trainer an inner loop on the parts that it has now."""
-    trainer.inner = kind(trainer.config, trainer.learner, trainer.replay, trainer.prng, trainer.isv)
+    trainer.inner = kind(trainer.config, trainer.learner, trainer.replay, trainer.prng, trainer.isv, trainer._branch)
 
 
 def storing(trainer: Trainer, kind: type[Replay]) -> None:
@@ -210,8 +210,8 @@ def learning(kind: type[Learner]) -> Callable[[Trainer], None]:
 
 def no_carry_is_stored(trainer: Trainer) -> None:
     class Forgets(Replay):
-        def insert(self, step: Tensor, rows: Tensors, rings: Rings | None) -> None:
-            super().insert(step, rows | {"slot_carry": torch.zeros_like(rows["slot_carry"])}, rings)
+        def insert(self, step: Tensor, rows: Tensors) -> None:
+            super().insert(step, rows | {"slot_carry": torch.zeros_like(rows["slot_carry"])})
 
     storing(trainer, Forgets)
 
