@@ -46,13 +46,12 @@ def ui(
     """Serve the store on this machine alone until Ctrl-C, and say where to look; with two runs, where they compare."""
     from foxflow.track import server
 
-    with server.serving(port, runs or ()) as (where, child):
+    with server.serving(port, runs or ()) as (where, child), suppress(KeyboardInterrupt):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         typer.echo(json.dumps({"pages": where}) if as_json else "\n".join(where))
         sys.stdout.flush()
         if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             webbrowser.open(where[-1])
         if child is not None:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            with suppress(KeyboardInterrupt):
-                child.wait()
+            child.wait()
     return 0
