@@ -27,13 +27,15 @@ def source(page: str) -> str:
     return (ROOT / page if page == "README.md" else ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
+def lines(page: str) -> list[tuple[str, str]]:
+    """(language of its block, text) of every line of code on a page."""
+    return [(kind, line.strip()) for _, kind, block in _BLOCK.findall(source(page)) for line in block.splitlines()]
+
+
 def commands(page: str) -> list[tuple[list[str], int]]:
     """(words after `foxflow`, exit code) of every foxflow command that a page shows at a prompt."""
-    lines = [line.strip() for _, kind, block in _BLOCK.findall(source(page)) if kind == "console"
-             for line in block.splitlines()]  # fmt: skip
-    shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ foxflow ")]
     found = []
-    for line in shown:
+    for line in [line[2:] for kind, line in lines(page) if kind == "console" and line.startswith("$ foxflow ")]:
         words = [MEANT.get(word.strip("[]"), word) for word in shlex.split(line, comments=True)[1:]]
         ends = _EXITS.search(line)
         found.append((words, int(ends[1]) if ends else 0))
@@ -69,12 +71,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_a_command_is_shown_at_a_prompt_where_it_is_tested(page: str) -> None:
-    shown = [
-        (kind, line)
-        for _, kind, block in _BLOCK.findall(source(page))
-        for line in map(str.strip, block.splitlines())
-        if line.removeprefix("$ ").startswith("foxflow ")
-    ]
+    shown = [(kind, line) for kind, line in lines(page) if line.removeprefix("$ ").startswith("foxflow ")]
     assert [line for kind, line in shown if kind != "console" or not line.startswith("$ ")] == []
     assert len(shown) == len(commands(page))
 
