@@ -26,7 +26,7 @@ struct EntropyOfRow {
 FOX_HD float clip(float x, float low, float high) { return x < low ? low : (x > high ? high : x); }
 FOX_HD float moved(float ema, float x) { return ema + 0.05f * (x - ema); }
 
-// Means over rows: ascending in chunks of 32, then chunk sums. A mean of nothing leaves its EMA where it was.
+// Means over rows; a mean of nothing leaves its EMA where it was.
 struct Control {
   float* isv;
   const float *entropy, *reward;
@@ -36,42 +36,49 @@ struct Control {
   const int64_t* step;
   int64_t rows, actions, steps;
 
-  FOX_HD void operator()(int64_t) const {
+  struct Part {
+    float entropy, reward;
+    int64_t closed, hold;
+  };
+
+  FOX_HD void operator()(int64_t) const { in_chunks(*this); }
+  FOX_HD Part part(int64_t begin, int64_t end) const {
+    Part part{0.f, 0.f, 0, 0};
+    FOX_WALK
+    for (int64_t b = begin; b < end; ++b) {
+      part.entropy = part.entropy + entropy[b];
+      part.reward = part.reward + px::abs(reward[b]);
+      part.closed += done[b] != 0;
+      part.hold += done[b] != 0 ? hold[b] : 0;
+    }
+    return part;
+  }
+  FOX_HD static Part add(Part a, Part b) {
+    return {a.entropy + b.entropy, a.reward + b.reward, a.closed + b.closed, a.hold + b.hold};
+  }
+
+  FOX_HD void finish(Part total) const {
     float s[16];
     for (int j = 0; j < 16; ++j) s[j] = isv[j];
-    int64_t closed = observe(s);
+    observe(s, total);
     float wanted = 0.5f * px::log(static_cast<float>(actions));
     s[isv::ent_coef] = clip(s[isv::ent_coef] * px::exp(0.05f * (wanted - s[isv::ema_entropy])), 1e-4f, 0.1f);
     s[isv::per_beta] = clip(0.4f + 0.6f * static_cast<float>(*step) / static_cast<float>(steps), 0.4f, 1.f);
     s[isv::reward_scale] = clip(0.5f / (s[isv::ema_abs_reward] + 0.05f), 0.1f, 4.f);
-    if (closed) s[isv::gamma] = moved(s[isv::gamma], 1.f - 1.f / clip(2.f * s[isv::ema_hold], 50.f, 1000.f));
+    if (total.closed) s[isv::gamma] = moved(s[isv::gamma], 1.f - 1.f / clip(2.f * s[isv::ema_hold], 50.f, 1000.f));
     float pull = clip(px::log(1e-3f / s[isv::ema_ratio]), -1.f, 1.f);
     s[isv::lr_mult] = clip(s[isv::lr_mult] * px::exp(0.02f * pull), 0.1f, 10.f);
     for (int j = 0; j < 16; ++j) isv[j] = px::one_nan(s[j]);
   }
 
-  // The four means, and how many rows are done.
-  FOX_HD int64_t observe(float* s) const {
-    float entropy_sum = 0.f, reward_sum = 0.f;
-    int64_t closed = 0, hold_sum = 0;
-    for (int64_t begin = 0; begin < rows; begin += row_chunk) {
-      int64_t end = begin + row_chunk < rows ? begin + row_chunk : rows;
-      float entropy_part = 0.f, reward_part = 0.f;
-      for (int64_t b = begin; b < end; ++b) {
-        entropy_part = entropy_part + entropy[b];
-        reward_part = reward_part + px::abs(reward[b]);
-        closed += done[b] != 0;
-        hold_sum += done[b] != 0 ? hold[b] : 0;
-      }
-      entropy_sum = entropy_sum + entropy_part;
-      reward_sum = reward_sum + reward_part;
-    }
-    s[isv::ema_entropy] = moved(s[isv::ema_entropy], entropy_sum / static_cast<float>(rows));
-    s[isv::ema_abs_reward] = moved(s[isv::ema_abs_reward], reward_sum / static_cast<float>(rows));
-    if (closed) s[isv::ema_hold] = moved(s[isv::ema_hold], static_cast<float>(hold_sum) / static_cast<float>(closed));
+  // The four means.
+  FOX_HD void observe(float* s, Part total) const {
+    float closed = static_cast<float>(total.closed);
+    s[isv::ema_entropy] = moved(s[isv::ema_entropy], total.entropy / static_cast<float>(rows));
+    s[isv::ema_abs_reward] = moved(s[isv::ema_abs_reward], total.reward / static_cast<float>(rows));
+    if (total.closed) s[isv::ema_hold] = moved(s[isv::ema_hold], static_cast<float>(total.hold) / closed);
     if (*norm_weights > 0.f) s[isv::ema_ratio] = moved(s[isv::ema_ratio], *norm_delta / *norm_weights);
-    s[isv::n_done] = s[isv::n_done] + static_cast<float>(closed);
-    return closed;
+    s[isv::n_done] = s[isv::n_done] + closed;
   }
 };
 

@@ -2,6 +2,7 @@
 // and a graph can hold it. A block sums 16 KiB, or 64 KiB of much; block sums are added as integers.
 #include "digest.h"
 #include "launch.cuh"
+#include "ranges.h"
 #include <algorithm>
 #include <torch/csrc/stable/library.h>
 
@@ -12,7 +13,7 @@ constexpr int64_t block_bytes_of_little = 1 << 14, block_bytes_of_much = 1 << 16
 
 struct Entry {
   Piece piece;
-  int64_t first_block;
+  int64_t first;  // its first block
 };
 
 // A launch takes 4 KiB of arguments cheaply and 32 KiB at most.
@@ -23,13 +24,9 @@ template <int Most> struct Table {
 
   // What a block sums of a piece, which lies `turn` lengths further on.
   __device__ Piece part(int64_t block, int64_t turn) const {
-    int low = 0, end = count;
-    while (end - low > 1) {
-      int middle = (low + end) / 2;
-      (entries[middle].first_block <= block ? low : end) = middle;
-    }
-    Piece piece = entries[low].piece;
-    int64_t skipped = (block - entries[low].first_block) * block_bytes, left = piece.bytes - skipped;
+    const Entry& entry = entries[range_of(entries, count, block)];
+    Piece piece = entry.piece;
+    int64_t skipped = (block - entry.first) * block_bytes, left = piece.bytes - skipped;
     skipped += turn * piece.bytes;
     return Piece{piece.from + skipped, piece.word + skipped / 8, left < block_bytes ? left : block_bytes, piece.buffer};
   }

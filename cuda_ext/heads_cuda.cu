@@ -1,5 +1,6 @@
 // The heads on the GPU. The draws of IQN are two launches on one stream: the first reads the states, the second is
 // the sole writer of each, and the launch boundary is the barrier between them.
+#include "chunks.cuh"
 #include "dueling.h"
 #include "head_blocks.cuh"
 #include "iqn.h"

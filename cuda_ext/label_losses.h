@@ -1,5 +1,6 @@
 // Cross-entropies of labels, -1 where there is none yet.
 #pragma once
+#include "chunks.h"
 #include "losses.h"
 
 namespace fox {
@@ -53,12 +54,17 @@ template <class On> RowLoss frd_loss(Tensor logits, Tensor label) {
 struct CountLabelled {
   const int32_t* label;
   int32_t* count;
-  int64_t batch;
-  FOX_HD void operator()(int64_t) const {
-    int32_t sum = 0;
-    for (int64_t b = 0; b < batch; ++b) sum += label[b] != -1;
-    count[0] = sum < 1 ? 1 : sum;
+  int64_t rows;
+  using Part = int32_t;
+  FOX_HD void operator()(int64_t) const { in_chunks(*this); }
+  FOX_HD Part part(int64_t begin, int64_t end) const {
+    int32_t labelled = 0;
+    FOX_WALK
+    for (int64_t b = begin; b < end; ++b) labelled += label[b] != -1;
+    return labelled;
   }
+  FOX_HD static Part add(Part a, Part b) { return a + b; }
+  FOX_HD void finish(Part total) const { *count = total < 1 ? 1 : total; }
 };
 
 template <class T> struct OutcomeLoss {

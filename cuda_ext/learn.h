@@ -1,10 +1,11 @@
 // Norms, Adam, target copies and mean losses: plain roundings, one order of addition.
 #pragma once
 #include "check.h"
+#include "chunks.h"
 #include "portable.h"
 
 namespace fox {
-constexpr int64_t max_groups = 64, norm_chunk = 256, row_chunk = 32;
+constexpr int64_t max_groups = 64, norm_chunk = 256;
 
 // Groups of weights laid end to end, as bounds that travel by value to a kernel.
 struct Groups {
@@ -13,10 +14,11 @@ struct Groups {
   FOX_HD int64_t chunks(int64_t g, int64_t size = norm_chunk) const {
     return (bound[g + 1] - bound[g] + size - 1) / size;
   }
-  int64_t all_chunks(int64_t size = norm_chunk) const {
-    int64_t all = 0;
-    for (int64_t g = 0; g < count; ++g) all += chunks(g, size);
-    return all;
+  // Of the groups before g; of all of them before g = count.
+  FOX_HD int64_t chunks_before(int64_t g, int64_t size = norm_chunk) const {
+    int64_t before = 0;
+    for (int64_t other = 0; other < g; ++other) before += chunks(other, size);
+    return before;
   }
   struct Chunk {
     int64_t group, begin, end;
@@ -64,23 +66,18 @@ struct NormOfGroup {
   const float* sums;
   float* norm;
   Groups groups;
-  FOX_HD int64_t begin(int64_t g) const {
-    int64_t chunks = 0;
-    for (int64_t before = 0; before < g; ++before) chunks += groups.chunks(before);
-    return chunks;
-  }
   FOX_HD static float add(float sum, const float* more, int64_t size) {
     FOX_WALK
     for (int64_t i = 0; i < size; ++i) sum = sum + more[i];
     return sum;
   }
-  FOX_HD void operator()(int64_t g) const { norm[g] = px::sqrt(add(0.f, sums + begin(g), groups.chunks(g))); }
+  FOX_HD void operator()(int64_t g) const { norm[g] = px::sqrt(add(0.f, sums + groups.chunks_before(g), groups.chunks(g))); }
 };
 
 template <class On> Tensor group_norm(Tensor x, std::vector<int64_t> offsets) {
   FOX_CHECK(x.dim() == 1, "group_norm takes a 1-D tensor");
   Groups groups = groups_of(offsets, x.size(0));
-  int64_t chunks = groups.all_chunks();
+  int64_t chunks = groups.chunks_before(groups.count);
   Tensor sums = make<float>(x, {chunks}), norm = make<float>(x, {groups.count});
   On::rows(x, chunks, 64, SquaresOfChunk{in<float>(x, "x", {x.size(0)}), out<float>(sums), groups});
   On::rows(x, groups.count, groups.count, NormOfGroup{out<float>(sums), out<float>(norm), groups});
@@ -133,7 +130,7 @@ void adam(Tensor w, Tensor grad, Tensor m, Tensor v, Tensor beta, Tensor norm, s
       inout<float>(v, "v", {weights}),   inout<float>(beta, "beta", {2}),         in<float>(norm, "norm", {groups.count}),
       in<float>(isv, "isv", {16}),       groups};
   On::rows(w, 1, 1, AdvanceBeta{inout<float>(beta, "beta", {2})});
-  On::rows(w, groups.all_chunks(On::span), 16, all);
+  On::rows(w, groups.chunks_before(groups.count, On::span), 16, all);
 }
 
 struct PolyakWeight {
@@ -148,7 +145,7 @@ template <class On> void polyak(Tensor target, Tensor source) {
   On::rows(target, n, 32768, PolyakWeight{inout<float>(target, "target", {n}), in<float>(source, "source", {n})});
 }
 
-// Rows ascending in chunks of 32, then chunk sums ascending; products rounded before they are added.
+// A product is rounded before it is added.
 struct MeanLoss {
   const float *row_loss, *weight;
   const int32_t* label;
@@ -158,11 +155,10 @@ struct MeanLoss {
     float sum;
     int64_t labelled;
   };
-  FOX_HD Part part(int64_t begin) const {
-    int64_t size = begin + row_chunk < rows ? row_chunk : rows - begin;
+  FOX_HD Part part(int64_t begin, int64_t end) const {
     Part part{0.f, 0};
     FOX_WALK
-    for (int64_t b = begin; b < begin + size; ++b) {
+    for (int64_t b = begin; b < end; ++b) {
       part.sum = part.sum + (weight ? row_loss[b] * weight[b] : row_loss[b]);
       part.labelled += label && label[b] >= 0;
     }
@@ -173,11 +169,7 @@ struct MeanLoss {
     int64_t count = label ? (total.labelled > 1 ? total.labelled : 1) : rows;
     *mean = px::one_nan(total.sum / static_cast<float>(count));
   }
-  FOX_HD void operator()(int64_t) const {
-    Part total{0.f, 0};
-    for (int64_t begin = 0; begin < rows; begin += row_chunk) total = add(total, part(begin));
-    finish(total);
-  }
+  FOX_HD void operator()(int64_t) const { in_chunks(*this); }
 };
 
 template <class On> Tensor mean_loss(Tensor row_loss, std::optional<Tensor> weight, std::optional<Tensor> label) {

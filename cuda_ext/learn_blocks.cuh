@@ -1,4 +1,4 @@
-// Norms and mean losses on the GPU: what one chain reads is fetched by a whole block.
+// Norms on the GPU: what one chain reads is fetched by a whole block.
 #pragma once
 #include "launch.cuh"
 #include "learn.h"
@@ -25,7 +25,7 @@ struct SquaresTile {
 static __global__ void __launch_bounds__(learn_threads) norm_kernel(NormOfGroup of) {
   constexpr int piece = 4096;
   __shared__ float sums[piece];
-  const int64_t begin = of.begin(blockIdx.x), count = of.groups.chunks(blockIdx.x);
+  const int64_t begin = of.groups.chunks_before(blockIdx.x), count = of.groups.chunks(blockIdx.x);
   float sum = 0.f;
   for (int64_t first = 0; first < count; first += piece) {
     const int size = count - first < piece ? static_cast<int>(count - first) : piece;
@@ -37,30 +37,11 @@ static __global__ void __launch_bounds__(learn_threads) norm_kernel(NormOfGroup 
   if (threadIdx.x == 0) of.norm[blockIdx.x] = px::sqrt(sum);
 }
 
-// A thread a chunk of rows; then the first adds the chunks.
-static __global__ void __launch_bounds__(learn_threads) mean_loss_kernel(MeanLoss of) {
-  __shared__ MeanLoss::Part parts[learn_threads];
-  MeanLoss::Part total{0.f, 0};
-  for (int64_t first = 0; first < of.rows; first += learn_threads * row_chunk) {
-    const int64_t begin = first + threadIdx.x * row_chunk;
-    __syncthreads();
-    if (begin < of.rows) parts[threadIdx.x] = of.part(begin);
-    __syncthreads();
-    if (threadIdx.x == 0)
-      for (int i = 0; i < learn_threads && first + i * row_chunk < of.rows; ++i) total = of.add(total, parts[i]);
-  }
-  if (threadIdx.x == 0) of.finish(total);
-}
-
 inline bool staged(const Tensor& like, int64_t chunks, const SquaresOfChunk& of) {
   return launch_tiles(like, SquaresTile{of}, chunks, norm_chunk);
 }
 inline bool staged(const Tensor& like, int64_t groups, const NormOfGroup& of) {
   launch("norm_kernel", norm_kernel, {blocks_of(groups, 1), learn_threads}, like, of);
-  return true;
-}
-inline bool staged(const Tensor& like, int64_t, const MeanLoss& of) {
-  launch("mean_loss_kernel", mean_loss_kernel, {1, learn_threads}, like, of);
   return true;
 }
 }  // namespace fox

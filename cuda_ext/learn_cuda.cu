@@ -1,4 +1,5 @@
 // Norms, Adam, target copies, mean losses and controllers on the GPU.
+#include "chunks.cuh"
 #include "controllers.h"
 #include "learn.h"
 #include "launch.cuh"

@@ -1,5 +1,6 @@
 // Linear algebra on CPU threads: tiles of c in registers, panels of b packed once a thread, k ascending in each element.
 #include "linalg.h"
+#include "accumulate.h"
 #include "cpu.h"
 #include "elementwise.h"
 #include "tile_cpu.h"
@@ -152,6 +153,7 @@ STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
   m.impl("matmul_nt", TORCH_BOX(&matmul_nt<Linalg>));
   m.impl("matmul_rows", TORCH_BOX(&matmul_rows<Linalg>));
   m.impl("sum_rows", TORCH_BOX(&sum_rows<Linalg>));
+  m.impl("accumulate", TORCH_BOX(&accumulate<Linalg>));
   m.impl("portable", TORCH_BOX(&portable<Linalg>));
   m.impl("portable_pow", TORCH_BOX(&portable_pow<Linalg>));
 }

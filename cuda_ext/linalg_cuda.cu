@@ -1,4 +1,5 @@
 // Linear algebra on the GPU.
+#include "accumulate.cuh"
 #include "elementwise.h"
 #include "launch.cuh"
 #include "product_tiles.cuh"
@@ -20,6 +21,7 @@ STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
   m.impl("matmul_nt", TORCH_BOX(&matmul_nt<Linalg>));
   m.impl("matmul_rows", TORCH_BOX(&matmul_rows<Linalg>));
   m.impl("sum_rows", TORCH_BOX(&sum_rows<Linalg>));
+  m.impl("accumulate", TORCH_BOX(&accumulate<Linalg>));
   m.impl("portable", TORCH_BOX(&portable<Linalg>));
   m.impl("portable_pow", TORCH_BOX(&portable_pow<Linalg>));
 }

@@ -17,6 +17,8 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("matmul_rows(Tensor a_RM, Tensor b_RN, int chunk_rows) -> Tensor");
   // out[c,n] = sum over the rows r of chunk c of a[r,n]. With chunk_rows >= R it sums chunks (or anything) to one row.
   m.def("sum_rows(Tensor a_RN, int chunk_rows) -> Tensor");
+  // Each sum plus what is fresh of it, element by element; to begin with, 0 plus what is fresh. At most 64 at once.
+  m.def("accumulate(Tensor(a!)[] sums, Tensor[] fresh, bool begin) -> ()");
 
   // Element by element, which = 0 exp, 1 log, 2 log1p, 3 tanh, 4 sigmoid, 5 softplus, 6 sin, 7 cos of portable.h.
   m.def("portable(Tensor x, int which) -> Tensor");
@@ -158,6 +160,8 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("splitk_gemm(Tensor a_RM, Tensor b_RN, int parts) -> Tensor");
   // CUDA only. out[0,n] = sum over r of a[r,n], by a block's four warps that do not wait for one another.
   m.def("missing_sync(Tensor a_RN) -> Tensor");
+  // CUDA only. out[0,n] = sum over r of a[r,n], parts of the rows added by float atomics as they finish.
+  m.def("float_atomics(Tensor a_RN) -> Tensor");
   // CUDA only. group_norm, its roots on a stream that does not wait for the sums of squares.
   m.def("wrong_stream(Tensor x_W, int[] offsets) -> Tensor norm_G");
   // CUDA only. Rows of the host into slots [begin, begin + rows), through a page-locked buffer refilled too early.

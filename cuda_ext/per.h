@@ -38,21 +38,29 @@ struct PerUpdateRow {  // one drawn row; the row after the last keeps the larges
   float *leaf, *max_prio;
   int64_t batch, slots;
   FOX_HD void operator()(int64_t b) const {
-    if (b == batch) return keep_largest();
+    if (b == batch) return keep(largest_of(*max_prio, 0, 1));
+    if (!drawn_before(b, 0, 1)) write(b);
+  }
+  // Whether a row from `first` on, every `stride`th, drew the slot of b before it: then that row writes.
+  FOX_HD bool drawn_before(int64_t b, int64_t first, int64_t stride) const {
     int32_t slot = idx[b];
-    if (slot < 0 || slot >= slots) return;
-    for (int64_t lower = 0; lower < b; ++lower)
-      if (idx[lower] == slot) return;
-    leaf[slot] = leaf_of(row_loss[b] + 1e-6f);
+    bool found = false;
+    FOX_WALK
+    for (int64_t lower = first; lower < b; lower += stride) found |= idx[lower] == slot;
+    return found;
   }
-  FOX_HD void keep_largest() const {
-    float largest = *max_prio;
-    for (int64_t b = 0; b < batch; ++b) {
-      float priority = row_loss[b] + 1e-6f;
-      largest = priority > largest ? priority : largest;
-    }
-    *max_prio = largest;
+  FOX_HD void write(int64_t b) const {
+    int32_t slot = idx[b];
+    if (slot >= 0 && slot < slots) leaf[slot] = leaf_of(priority(b));
   }
+  FOX_HD float priority(int64_t b) const { return row_loss[b] + 1e-6f; }
+  FOX_HD static float larger(float largest, float x) { return x > largest ? x : largest; }  // NaN never is
+  FOX_HD float largest_of(float largest, int64_t first, int64_t stride) const {
+    FOX_WALK
+    for (int64_t b = first; b < batch; b += stride) largest = larger(largest, priority(b));
+    return largest;
+  }
+  FOX_HD void keep(float largest) const { *max_prio = largest; }
 };
 
 template <class On> void per_update(Tensor leaf, Tensor max_prio, Tensor idx, Tensor row_loss) {

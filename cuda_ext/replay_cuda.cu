@@ -6,6 +6,28 @@
 #include <torch/csrc/stable/library.h>
 
 namespace fox {
+constexpr int update_threads = 256, lanes = 32;
+
+// A warp a row: its lanes look through the rows before side by side.
+static __global__ void __launch_bounds__(update_threads) per_update_kernel(PerUpdateRow row) {
+  const int64_t b = (blockIdx.x * static_cast<int64_t>(update_threads) + threadIdx.x) / lanes;
+  const int lane = threadIdx.x % lanes;
+  if (b > row.batch) return;
+  if (b < row.batch) {
+    const bool found = __any_sync(~0u, row.drawn_before(b, lane, lanes));
+    if (lane == 0 && !found) row.write(b);
+    return;
+  }
+  float largest = row.largest_of(*row.max_prio, lane, lanes);
+  for (int half = lanes / 2; half; half /= 2) largest = PerUpdateRow::larger(largest, __shfl_down_sync(~0u, largest, half));
+  if (lane == 0) row.keep(largest);
+}
+
+inline bool staged(const Tensor& like, int64_t rows, const PerUpdateRow& row) {
+  launch("per_update_kernel", per_update_kernel, {blocks_of(rows * lanes, update_threads), update_threads}, like, row);
+  return true;
+}
+
 namespace {
 constexpr int block = 1024;
 

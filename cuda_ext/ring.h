@@ -3,6 +3,7 @@
 #pragma once
 #include "check.h"
 #include "hd.h"
+#include "ranges.h"
 
 namespace fox {
 constexpr int64_t rings_at_most = 16;
@@ -15,7 +16,7 @@ FOX_HD int64_t turn_of(int64_t step, int64_t turns) {
 struct RingRows {  // the rows of a step, and the ring that takes them
   const uint8_t* rows;
   uint8_t* ring;
-  int64_t bytes, turns, first_unit;
+  int64_t bytes, turns, first;  // its first unit
 };
 
 template <class On> struct RingUnit {  // one unit of the bytes of all rings, laid end to end
@@ -23,10 +24,8 @@ template <class On> struct RingUnit {  // one unit of the bytes of all rings, la
   int64_t count;
   const int64_t* step;
   FOX_HD void operator()(int64_t i) const {
-    int64_t r = 0;
-    while (r + 1 < count && all[r + 1].first_unit <= i) ++r;
-    const RingRows& of = all[r];
-    int64_t at = (i - of.first_unit) * On::unit, left = of.bytes - at;
+    const RingRows& of = all[range_of(all, count, i)];
+    int64_t at = (i - of.first) * On::unit, left = of.bytes - at;
     On::copy(of.ring + turn_of(*step, of.turns) * of.bytes + at, of.rows + at, left < On::unit ? left : On::unit);
   }
 };

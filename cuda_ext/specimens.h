@@ -58,11 +58,18 @@ template <class On> Tensor missing_sync(Tensor a) {
   return sums;
 }
 
+template <class On> Tensor float_atomics(Tensor a) {
+  FOX_CHECK(a.dim() == 2, "float_atomics takes a 2-D tensor");
+  int64_t rows = a.size(0), columns = a.size(1);
+  Tensor sums = make<float>(a, {1, columns});
+  On::atomics(a, in<float>(a, "a", {rows, columns}), out<float>(sums), rows, columns);
+  return sums;
+}
+
 template <class On> Tensor wrong_stream(Tensor x, std::vector<int64_t> offsets) {
   FOX_CHECK(x.dim() == 1, "wrong_stream takes a 1-D tensor");
   Groups groups = groups_of(offsets, x.size(0));
-  int64_t chunks = 0;
-  for (int64_t g = 0; g < groups.count; ++g) chunks += groups.chunks(g);
+  int64_t chunks = groups.chunks_before(groups.count);
   Tensor sums = make<float>(x, {chunks}), norm = make<float>(x, {groups.count});
   On::norms(x, chunks, SquaresOfChunk{in<float>(x, "x", {x.size(0)}), out<float>(sums), groups},
             NormOfGroup{out<float>(sums), out<float>(norm), groups});

@@ -64,6 +64,25 @@ __global__ void __launch_bounds__(sum_threads) sum_rows_unsynced(const float* a,
   }
 }
 
+constexpr int atomic_threads = 128, atomic_rows = 32;
+
+// A thread sums its column of some rows, and adds that to the sum of all: in which order, who is done first decides.
+__global__ void __launch_bounds__(atomic_threads) sum_rows_by_atomics(const float* a, float* sums, int64_t rows, int64_t columns) {
+  const int64_t column = blockIdx.x * static_cast<int64_t>(atomic_threads) + threadIdx.x;
+  const int64_t begin = blockIdx.y * static_cast<int64_t>(atomic_rows), left = rows - begin;
+  if (column >= columns) return;
+  float sum = 0.f;
+#pragma unroll
+  for (int r = 0; r < atomic_rows; ++r)
+    if (r < left) sum = sum + a[(begin + r) * columns + column];
+  atomicAdd(sums + column, sum);
+}
+
+struct Zero {
+  float* x;
+  __device__ void operator()(int64_t i) const { x[i] = 0.f; }
+};
+
 void check_call(cudaError_t error, const char* call) {
   FOX_CHECK(error == cudaSuccess, call, " failed: ", cudaGetErrorString(error));
 }
@@ -131,6 +150,15 @@ struct Specimens : Cuda {
     check_launch("sum_rows_unsynced");
   }
 
+  static void atomics(const Tensor& like, const float* a, float* sums, int64_t rows, int64_t columns) {
+    Cuda::rows(like, columns, 1, Zero{sums});
+    const int64_t parts = (rows + atomic_rows - 1) / atomic_rows;
+    FOX_CHECK(parts <= 65535, "too many rows for one launch: ", rows);
+    if (parts * columns == 0) return;
+    dim3 grid(blocks_of(columns, atomic_threads), static_cast<unsigned>(parts));
+    launch("sum_rows_by_atomics", sum_rows_by_atomics, {grid, atomic_threads}, like, a, sums, rows, columns);
+  }
+
   // The side stream waits for what came before the squares, a line too early; who reads the norms does wait for them.
   static void norms(const Tensor& like, int64_t chunks, SquaresOfChunk squares, NormOfGroup norm) {
     torch::stable::accelerator::DeviceGuard guard(like.get_device_index());
@@ -166,6 +194,7 @@ STABLE_TORCH_LIBRARY_IMPL(foxflow, CUDA, m) {
   m.impl("per_fence", TORCH_BOX(&per_fence<Specimens>));
   m.impl("splitk_gemm", TORCH_BOX(&splitk_gemm<Specimens>));
   m.impl("missing_sync", TORCH_BOX(&missing_sync<Specimens>));
+  m.impl("float_atomics", TORCH_BOX(&float_atomics<Specimens>));
   m.impl("wrong_stream", TORCH_BOX(&wrong_stream<Specimens>));
   m.impl("stale_pinned", TORCH_BOX(&stale_pinned<Specimens>));
 }

@@ -9,7 +9,7 @@ from functools import partial
 
 from torch import Tensor
 
-from foxflow.agent.seams import Specimens, row_products
+from foxflow.agent.seams import Specimens, row_products, sums
 from foxflow.agent.stage import Named, Stage
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import encoder as ops
@@ -51,7 +51,7 @@ def _past_a(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
 
 def _in_weights(_w: Named, s: Shape, x: Named, specimens: Specimens) -> tuple[Tensor, ...]:
     rows, grad = CHUNK * s.T, x["grad_enc_in"]
-    return row_products(x["vsn_out"].view(-1, s.F), grad, rows, specimens), sum_rows(grad, rows)
+    return row_products(x["vsn_out"].view(-1, s.F), grad, rows, specimens), sums(grad, rows, specimens)
 
 
 def _vsn_out(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
@@ -63,7 +63,7 @@ def _vsn_weights(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
     return matmul_rows(x["window"].view(-1, s.F), logits, s.T), sum_rows(logits, s.T)
 
 
-def _block(name: str, entry: str) -> tuple[Stage, ...]:
+def _block(name: str, entry: str, specimens: Specimens) -> tuple[Stage, ...]:
     """A layer norm and its Mamba-2 block; the bias rows of the norm are the gradient that comes in."""
     mamba, norm, m = f"mamba_{name}", f"ln_{name}", f"trunk.m{name}"
 
@@ -90,7 +90,7 @@ def _block(name: str, entry: str) -> tuple[Stage, ...]:
         return (matmul_rows(x[entry].view(-1, s.H), x[f"{mamba}_grad_u"].view(-1, s.U), CHUNK * s.T),)
 
     def head_weights(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
-        return tuple(sum_rows(x[f"{mamba}_{part}_rows"], CHUNK) for part in ("dtb", "alog", "d"))
+        return tuple(sums(x[f"{mamba}_{part}_rows"], CHUNK, specimens) for part in ("dtb", "alog", "d"))
 
     return (
         Stage((f"grad_{norm}_in", f"grad_{norm}_gain_per_row"), normalised),
@@ -111,9 +111,9 @@ def trunk(specimens: Specimens) -> tuple[Stage, ...]:
         Stage(("cfc_grad_w_in_scratch",), _cell_in, aside=True),
         Stage(("cfc_grad_w_rec_scratch",), _cell_rec, aside=True),
         Stage(("grad_ln_b_bias_per_row", "attn_grad_q_scratch"), _attention),
-        *_block("b", "ln_a_out"),
+        *_block("b", "ln_a_out", specimens),
         Stage(("grad_ln_a_bias_per_row",), _past_b),
-        *_block("a", "enc_in"),
+        *_block("a", "enc_in", specimens),
         Stage(("grad_enc_in",), _past_a),
         Stage(("trunk.in_w", "trunk.in_b"), partial(_in_weights, specimens=specimens), aside=True),
         Stage(("grad_vsn_out",), _vsn_out),

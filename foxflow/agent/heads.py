@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from foxflow.agent.seams import Specimens, row_products
+from foxflow.agent.seams import Specimens, row_products, sums
 from foxflow.agent.stage import Named, Stage
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import dueling, iqn, losses, targets
-from foxflow.ops.linalg import matmul, matmul_nt, sum_rows
+from foxflow.ops.linalg import matmul, matmul_nt
 
 LINEAR = ("q", "pi", "v", "frd", "outcome")
 """Heads whose gradient goes on into the encoding, in the order in which it is summed."""
@@ -158,7 +158,7 @@ LAYERS: dict[str, Layer] = {
 def _sums(key: str, layer: Layer, specimens: Specimens) -> Stage:
     def run(_w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
         entry, grad, rows = layer(s, x)
-        return row_products(entry, grad, rows, specimens), sum_rows(grad, rows)
+        return row_products(entry, grad, rows, specimens), sums(grad, rows, specimens)
 
     return Stage((f"{key}_w", f"{key}_b"), run, aside=True)
 

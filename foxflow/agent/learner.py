@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import torch
 from torch import Tensor
 
 from foxflow.agent.parameters import TARGETS, Layout, draw
-from foxflow.agent.seams import Specimens, norms, row_sums
+from foxflow.agent.seams import Specimens, norms, scratch_sums, sums
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import learn
-from foxflow.ops.linalg import sum_rows
 
 Tensors = dict[str, Tensor]
 TAU, TAU_BOUNDS = "trunk.cfc_tau", (0.05, 100.0)
@@ -18,18 +19,19 @@ TAU, TAU_BOUNDS = "trunk.cfc_tau", (0.05, 100.0)
 
 def chunk_sums(rows: Tensor, batch: int, specimens: Specimens) -> Tensor:
     """Sum a scratch of group I, one row a batch row (or a batch row and time), inside chunks of batch rows."""
-    return row_sums(rows.view(rows.shape[0], -1), CHUNK * (rows.shape[0] // batch), specimens)
+    return scratch_sums(rows.view(rows.shape[0], -1), CHUNK * (rows.shape[0] // batch), specimens)
 
 
-def total(chunks: Tensor) -> Tensor:
+def total(chunks: Tensor, specimens: Specimens) -> Tensor:
     """Sum over chunks, flat."""
-    return sum_rows(chunks.view(chunks.shape[0], -1), chunks.shape[0])
+    return sums(chunks.view(chunks.shape[0], -1), chunks.shape[0], specimens).view(-1)
 
 
 def change(before_W: Tensor, after_W: Tensor) -> tuple[Tensor, Tensor]:
     """The norm of what weights moved by, and of the weights: what the controllers see of the trunk."""
-    ends = [0, after_W.numel()]
-    return learn.group_norm(after_W - before_W, ends)[0], learn.group_norm(after_W, ends)[0]
+    size = after_W.numel()
+    moved, whole = learn.group_norm(torch.cat([after_W - before_W, after_W]), [0, size, 2 * size])
+    return moved, whole
 
 
 class Learner:
@@ -65,14 +67,10 @@ class Learner:
             chunks: sums over chunks of batch rows, by weight key.
         """
         batch = self._shape.B
-        rows = {SCRATCHES[name]: chunk_sums(x, batch, self._specimens) for name, x in scratch.items()}
-        by_count: dict[int, Tensors] = {}
-        for key, sums in (chunks | rows).items():
-            by_count.setdefault(sums.shape[0], {})[key] = sums.view(sums.shape[0], -1)
-        for found in by_count.values():
-            grads = [self.grads[key].view(-1) for key in found]
-            together = total(torch.cat(list(found.values()), 1)).view(-1)
-            torch._foreach_copy_(grads, torch.split_with_sizes(together, [grad.numel() for grad in grads]))
+        every = chunks | {SCRATCHES[name]: chunk_sums(x, batch, self._specimens) for name, x in scratch.items()}
+        flat = [every[weight.key].view(every[weight.key].shape[0], -1) for weight in self.layout.weights]
+        runs = [torch.cat(list(alike), 1) for _, alike in groupby(flat, len)]
+        torch.cat([total(run, self._specimens) for run in runs], out=self._grad)
         return norms(self._grad, self.layout.offsets, self._specimens)
 
     def update(self, norm: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:

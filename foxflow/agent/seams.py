@@ -13,7 +13,7 @@ from torch import Tensor
 from foxflow.config import Shape
 from foxflow.ops import iqn, learn, policy
 from foxflow.ops import specimens as racy
-from foxflow.ops.linalg import matmul_rows, sum_rows
+from foxflow.ops.linalg import accumulate, matmul_rows, sum_rows
 
 Specimens = tuple[str, ...]
 """Names of the catalogue; none in a clean run."""
@@ -41,18 +41,26 @@ def row_products(x_RM: Tensor, grad_RN: Tensor, rows: int, specimens: Specimens)
 
 
 def begun(fresh: Mapping[str, Tensor], specimens: Specimens) -> dict[str, Tensor]:
-    """What a step gathers by name after its first iteration: each is added to zero, so that no zero is negative."""
-    sums = dict(zip(fresh, torch._foreach_add(list(fresh.values()), 0.0), strict=True))
+    """What a step gathers by name after its first iteration."""
+    sums = {name: torch.empty_like(x) for name, x in fresh.items()}
+    accumulate(list(sums.values()), list(fresh.values()), begin=True)
     if "empty_scratch" in specimens:
         sums |= {name: x.new_empty(x.shape).add_(x) for name, x in fresh.items() if name.startswith("cfc_")}
     return sums
 
 
-def row_sums(scratch_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
+def sums(x_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
+    """Sum over chunks of `rows` rows, [chunks, N]."""
+    if "float_atomics" in specimens:
+        return racy.float_atomics(x_RN)
+    return sum_rows(x_RN, rows)
+
+
+def scratch_sums(scratch_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
     """Sum a scratch of group I over chunks of `rows` rows, [chunks, N]."""
     if "missing_sync" in specimens:
         return racy.missing_sync(scratch_RN)
-    return sum_rows(scratch_RN, rows)
+    return sums(scratch_RN, rows, specimens)
 
 
 def norms(grad_W: Tensor, offsets: Sequence[int], specimens: Specimens) -> Tensor:

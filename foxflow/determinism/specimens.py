@@ -20,6 +20,8 @@ class Specimen:
     buffers: tuple[str, ...]
     """What that producer makes, in dataflow order: the first difference is one of these."""
     summary: str
+    graph: bool = False
+    """Whether the bug shows in a step that a GPU keeps as a graph: a race on memory wants memory that moves."""
 
 
 SPECIMENS: dict[str, Specimen] = {
@@ -74,6 +76,21 @@ SPECIMENS: dict[str, Specimen] = {
                 *(f"grad_{weight}" for weight in ("attn_q", "cfc_w_in", "cfc_w_rec", "cfc_b", "cfc_tau")),
             ),
             summary="the warps of a block sum rows in shared memory without __syncthreads",
+        ),
+        Specimen(
+            name="float_atomics",
+            devices=("cuda",),
+            kernel="reduce_rows",
+            buffers=(
+                *("grad_vsn_w", "grad_vsn_b", "grad_in_b"),
+                *(f"grad_m{block}_{part}" for block in "ab" for part in ("dtb", "alog", "d")),
+                *(f"grad_ln_{norm}_{part}" for norm in "ab" for part in ("gain", "bias")),
+                *(f"grad_{weight}" for weight in ("attn_q", "cfc_w_in", "cfc_w_rec", "cfc_b", "cfc_tau")),
+                *(f"grad_{head}_b" for head in ("q", "pi", "v", "iqn.e", "iqn.o", "dueling.v", "dueling.a")),
+                *("grad_frd_b", "grad_outcome_b"),
+            ),
+            summary="sums over rows, in parts that are added by float atomics as they finish",
+            graph=True,
         ),
         Specimen(
             name="wrong_stream",

@@ -1,9 +1,12 @@
-"""Matrix products and row sums with one order of addition.
+"""Matrix products, row sums and kept sums with one order of addition.
 
 Axes: M, N, K of a product; R rows, cut in chunks of `chunk_rows`; c the chunk.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -12,6 +15,24 @@ from foxflow.errors import must
 from foxflow.ops import check
 
 _C = torch.ops.foxflow
+
+MOST_SUMS = 64
+_library = False
+
+
+@contextmanager
+def products(gemm: str) -> Iterator[None]:
+    """Take the three products below from foxflow's kernels, or from the library that torch calls.
+
+    Args:
+        gemm: "own", or "cublas": on a GPU cuBLAS in float32 without TF32, whose bits are its own device's.
+    """
+    global _library  # noqa: PLW0603
+    before, _library = _library, gemm == "cublas"
+    try:
+        yield
+    finally:
+        _library = before
 
 
 def matmul(a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None) -> Tensor:
@@ -37,6 +58,8 @@ def matmul(a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None) -> Tensor:
         check.tensor(bias_N, "bias_N", "N", like=a_MK)
         check.size(bias_N, "bias_N", 0, b_KN.shape[1], "b_KN's columns")
         bias_N = bias_N.contiguous()
+    if _library:
+        return a_MK @ b_KN if bias_N is None else torch.addmm(bias_N, a_MK, b_KN)
     result: Tensor = _C.matmul(a_MK.contiguous(), b_KN.contiguous(), bias_N)
     return result
 
@@ -52,6 +75,8 @@ def matmul_nt(a_MK: Tensor, b_NK: Tensor) -> Tensor:
     check.tensor(a_MK, "a_MK", "MK")
     check.tensor(b_NK, "b_NK", "NK", like=a_MK)
     check.size(b_NK, "b_NK", 1, a_MK.shape[1], "a_MK's columns")
+    if _library:
+        return a_MK @ b_NK.T
     result: Tensor = _C.matmul_nt(a_MK.contiguous(), b_NK.contiguous())
     return result
 
@@ -71,6 +96,8 @@ def matmul_rows(a_RM: Tensor, b_RN: Tensor, chunk_rows: int) -> Tensor:
     check.tensor(b_RN, "b_RN", "RN", like=a_RM)
     check.size(b_RN, "b_RN", 0, a_RM.shape[0], "a_RM's rows")
     _positive(chunk_rows)
+    if _library:
+        return _library_rows(a_RM, b_RN, chunk_rows)
     result: Tensor = _C.matmul_rows(a_RM.contiguous(), b_RN.contiguous(), chunk_rows)
     return result
 
@@ -88,6 +115,36 @@ def sum_rows(a_RN: Tensor, chunk_rows: int) -> Tensor:
     _positive(chunk_rows)
     result: Tensor = _C.sum_rows(a_RN.contiguous(), chunk_rows)
     return result
+
+
+def accumulate(sums: Sequence[Tensor], fresh: Sequence[Tensor], *, begin: bool = False) -> None:
+    """Add to each of several tensors what is fresh of it, all by one launch.
+
+    Args:
+        sums: float32, contiguous, at most 64; changed. With `begin` they are written and not read.
+        fresh: one for each sum, of its shape.
+        begin: start from 0, so that no zero is negative.
+
+    Raises:
+        Mistake: there are none or too many, or one does not match its sum.
+    """
+    if not 1 <= len(sums) <= MOST_SUMS or len(fresh) != len(sums):
+        raise must("sums", f"be 1 to {MOST_SUMS}, with as many fresh", f"{len(sums)} and {len(fresh)}")
+    for i, (total, more) in enumerate(zip(sums, fresh, strict=True)):
+        for x, name in ((total, f"sums[{i}]"), (more, f"fresh[{i}]")):
+            if x.dtype != torch.float32 or x.shape != total.shape or x.device != sums[0].device:
+                rule = f"be float32 {list(total.shape)} on {sums[0].device}"
+                raise must(name, rule, f"{x.dtype} {list(x.shape)} on {x.device}")
+        if not total.is_contiguous():
+            raise must(f"sums[{i}]", "be contiguous, since it is changed in place", f"strides {total.stride()}")
+    _C.accumulate(list(sums), [more.contiguous() for more in fresh], begin)
+
+
+def _library_rows(a_RM: Tensor, b_RN: Tensor, chunk_rows: int) -> Tensor:
+    whole = a_RM.shape[0] // chunk_rows * chunk_rows
+    chunks = [x[:whole].reshape(-1, chunk_rows, x.shape[1]) for x in (a_RM, b_RN)]
+    sums = torch.bmm(chunks[0].mT, chunks[1])
+    return sums if whole == a_RM.shape[0] else torch.cat([sums, (a_RM[whole:].T @ b_RN[whole:]).unsqueeze(0)])
 
 
 def _positive(chunk_rows: int) -> None:
@@ -113,6 +170,9 @@ def _(a: Tensor, b: Tensor, chunk_rows: int) -> Tensor:
 @torch.library.register_fake("foxflow::sum_rows")
 def _(a: Tensor, chunk_rows: int) -> Tensor:
     return a.new_empty(-(-a.shape[0] // chunk_rows), a.shape[1])
+
+
+torch.library.register_fake("foxflow::accumulate", lambda *_: None)
 
 
 def _matmul_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

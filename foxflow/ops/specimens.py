@@ -99,6 +99,24 @@ def missing_sync(a_RN: Tensor) -> Tensor:
     return result
 
 
+def float_atomics(a_RN: Tensor) -> Tensor:
+    """Sum rows in parts of 32 that are added to one output as they finish, by atomics: fast, and in no order.
+
+    Args:
+        a_RN: float32, on a GPU.
+
+    Returns:
+        [1, N], the shape of `sum_rows` with one chunk.
+
+    Raises:
+        Mistake: a is not 2-D float32, or not on a GPU.
+    """
+    check.tensor(a_RN, "a_RN", "RN", float32)
+    _on_gpu(a_RN, "a_RN", "parts are blocks of a GPU")
+    result: Tensor = _C.float_atomics(a_RN.contiguous())
+    return result
+
+
 def wrong_stream(x_W: Tensor, offsets: Sequence[int]) -> Tensor:
     """Take the norm of each group by two kernels on two streams, of which the second does not wait for the first.
 
@@ -163,6 +181,7 @@ def _(a: Tensor, b: Tensor, parts: int) -> Tensor:
     return a.new_empty(1, a.shape[1], b.shape[1])
 
 
+@torch.library.register_fake("foxflow::float_atomics")
 @torch.library.register_fake("foxflow::missing_sync")
 def _(a: Tensor) -> Tensor:
     return a.new_empty(1, a.shape[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from foxflow.agent import encoder, gradients, heads, seams
@@ -13,6 +12,7 @@ from foxflow.branch import Branch
 from foxflow.capture import Capture
 from foxflow.config import Config, Shape
 from foxflow.ops import learn, policy
+from foxflow.ops.linalg import accumulate
 from foxflow.replay import Replay
 from foxflow.train.plan import Slots
 from foxflow.train.table import HEADS
@@ -129,7 +129,7 @@ def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens, *, first: bo
     if first:
         kept |= seams.begun(fresh, specimens)
     else:
-        torch._foreach_add_([kept[name] for name in fresh], list(fresh.values()))
+        accumulate([kept[name] for name in fresh], list(fresh.values()))
 
 
 def mean_loss(head: str, x: Named) -> Tensor:

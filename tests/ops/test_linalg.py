@@ -105,6 +105,42 @@ def test_opcheck(device):
     torch.library.opcheck(torch.ops.foxflow.sum_rows.default, (b, 2))
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_kept_sums_of_every_size_are_added_to_by_one_launch(device):
+    """Sizes around the spans of 2,048 elements, nothing written beside them."""
+    sizes = [1, 2047, 2048, 2049, 0, 10_000]
+    fresh = [matrices(1, 1, n, device)[2] for n in sizes]
+    whole = [torch.full((n + 2,), 7.0, device=device) for n in sizes]
+    sums = [x[1:-1] for x in whole]
+    linalg.accumulate(sums, fresh, begin=True)
+    for total, more in zip(sums, fresh, strict=True):
+        assert_bit_equal(total.cpu(), more.cpu())
+    linalg.accumulate(sums, fresh)
+    linalg.accumulate(sums, [2 * more for more in fresh])
+    for x, total, more in zip(whole, sums, fresh, strict=True):
+        assert_bit_equal(total.cpu(), ((more + more) + 2 * more).cpu())
+        assert x[0] == x[-1] == 7
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_kept_sums_begin_at_plus_zero_and_have_one_nan(device):
+    total, fresh = torch.full((3,), 5.0, device=device), torch.tensor([-0.0, math.nan, -math.nan], device=device)
+    linalg.accumulate([total], [fresh], begin=True)
+    assert total.view(torch.int32).tolist() == [0, 0x7FC00000, 0x7FC00000]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [7, 64, 70])
+def test_products_of_the_library_are_the_same_sums_in_another_order(device, rows):
+    a, b, bias = matrices(rows, 33, 31, device)
+    x, g, _ = matrices(rows, rows, 9, device)
+    with linalg.products("cublas"):
+        found = linalg.matmul(a, b, bias), linalg.matmul(a, b), linalg.matmul_nt(a, b.T), linalg.matmul_rows(x, g, 32)
+    wanted = linalg.matmul(a, b, bias), linalg.matmul(a, b), linalg.matmul_nt(a, b.T), linalg.matmul_rows(x, g, 32)
+    for mine, want in zip(found, wanted, strict=True):
+        assert_close(mine, want, rtol=1e-5)
+
+
 def test_wrong_shapes_are_named():
     a, b, _ = matrices(4, 5, 3)
     with pytest.raises(Mistake, match=r"b_KN must have 5 on axis 0 \(a_MK's columns\), got 4"):
@@ -113,3 +149,9 @@ def test_wrong_shapes_are_named():
         linalg.sum_rows(a, 0)
     with pytest.raises(Mistake, match="a_MK must be 2-D"):
         linalg.matmul(a[0], b)
+    with pytest.raises(Mistake, match="sums must be 1 to 64, with as many fresh, got 1 and 0"):
+        linalg.accumulate([a], [])
+    with pytest.raises(Mistake, match=r"fresh\[0\] must be float32 \[4, 5\] on cpu, got torch.float32 \[5, 3\]"):
+        linalg.accumulate([a], [b])
+    with pytest.raises(Mistake, match=r"sums\[0\] must be contiguous"):
+        linalg.accumulate([a.T], [a.T])

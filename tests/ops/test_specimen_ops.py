@@ -109,6 +109,20 @@ def test_a_sum_without_a_barrier_loses_what_slow_warps_add() -> None:
 
 
 @pytest.mark.gpu
+def test_a_sum_by_atomics_differs_from_launch_to_launch_and_by_rounding_alone() -> None:
+    a = normal(4096, 500, device="cuda")
+    want = linalg.sum_rows(a.double(), 4096)
+    assert float((racy.float_atomics(a) - want).abs().max()) < 1e-3
+    assert len(results(lambda: (racy.float_atomics(a),))) > 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [0, 1, 31, 33])
+def test_a_sum_by_atomics_of_few_rows_leaves_none_out(rows: int) -> None:
+    assert_bit_equal(racy.float_atomics(torch.ones(rows, 3, device="cuda")).cpu(), torch.full((1, 3), float(rows)))
+
+
+@pytest.mark.gpu
 def test_roots_on_a_stream_of_their_own_read_unfinished_sums() -> None:
     """What they read too early are the sums of the call before, so the calls must not be alike."""
     x = normal(OFFSETS[-1], device="cuda")
@@ -143,6 +157,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: racy.splitk_gemm(torch.zeros(4, 2), torch.zeros(3, 2), 8), "b_RN must have 4 on axis 0"),
     (lambda: racy.splitk_gemm(torch.zeros(4, 2), torch.zeros(4, 2), 0), "parts must be at least 1"),
     (lambda: racy.missing_sync(torch.zeros(4, 2)), "a_RN must be on a GPU, for a CPU has no warps"),
+    (lambda: racy.float_atomics(torch.zeros(4, 2)), "a_RN must be on a GPU, for parts are blocks of a GPU"),
     (lambda: racy.wrong_stream(torch.zeros(4), [0, 4]), "x_W must be on a GPU, for a CPU has no streams"),
     (lambda: racy.stale_pinned(torch.zeros(4, 2), 0, torch.zeros(2, 2)), "ring_CX must be on a GPU"),
 ]

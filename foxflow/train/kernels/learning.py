@@ -155,9 +155,10 @@ def scratch(c: Call) -> Tensor:
 
 def gradient(c: Call, key: str) -> Tensor:
     """A weight's reduced gradient: from its scratch, or from the sums of the iterations."""
+    specimens = c.setting.config.specimens
     if key in SCRATCHES.values():
-        return total(chunk_sums(c[c.buffer.inputs[0]], c.shape.B, c.setting.config.specimens))
-    return total(kept(c, key))
+        return total(chunk_sums(c[c.buffer.inputs[0]], c.shape.B, specimens), specimens)
+    return total(kept(c, key), specimens)
 
 
 def norms(c: Call) -> Tensor:

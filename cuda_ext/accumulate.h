@@ -1,0 +1,51 @@
+// Sums that are kept over several passes, all of them at once: sum = (0 or sum) + x, element by element.
+#pragma once
+#include "check.h"
+#include "portable.h"
+#include "ranges.h"
+
+namespace fox {
+constexpr int64_t sums_at_most = 64;
+
+struct Kept {
+  float* sum;
+  const float* fresh;
+  int64_t size, first;  // its first span
+};
+
+struct AddSpan {  // some elements of one of the sums
+  static constexpr int64_t elements = 2048;
+  Kept all[sums_at_most];
+  int64_t count;
+  bool begin;
+  FOX_HD Kept span(int64_t i) const {
+    Kept of = all[range_of(all, count, i)];
+    int64_t skipped = (i - of.first) * elements, left = of.size - skipped;
+    return {of.sum + skipped, of.fresh + skipped, left < elements ? left : elements, i};
+  }
+  FOX_HD static float add(float sum, float fresh) { return px::one_nan(sum + fresh); }
+  FOX_HD void operator()(int64_t i) const {
+    Kept of = span(i);
+    float* __restrict sum = of.sum;
+    const float* __restrict fresh = of.fresh;
+    for (int64_t e = 0; e < of.size; ++e) sum[e] = add(begin ? 0.f : sum[e], fresh[e]);
+  }
+};
+
+template <class On> void accumulate(std::vector<Tensor> sums, std::vector<Tensor> fresh, bool begin) {
+  int64_t count = static_cast<int64_t>(sums.size()), spans = 0;
+  FOX_CHECK(1 <= count && count <= sums_at_most && fresh.size() == sums.size(), "accumulate takes 1 to ", sums_at_most,
+            " sums and what is added to each");
+  AddSpan span{{}, count, begin};
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor &sum = sums[i], &more = fresh[i];
+    FOX_CHECK(sum.scalar_type() == ScalarType::Float && more.scalar_type() == ScalarType::Float, "accumulate adds float32");
+    FOX_CHECK(sum.is_contiguous() && more.is_contiguous() && sum.numel() == more.numel(), "a sum and what is added to it"
+              " must be contiguous and of one size");
+    FOX_CHECK(sum.device() == sums[0].device() && more.device() == sums[0].device(), "all must be on one device");
+    span.all[i] = Kept{out<float>(sum), out<float>(more), sum.numel(), spans};
+    spans += (sum.numel() + AddSpan::elements - 1) / AddSpan::elements;
+  }
+  On::rows(sums[0], spans, 16, span);
+}
+}  // namespace fox
