@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "cuda": {
         "step": (OUT, "--device", "cuda", "--batch", "128,4096"),
+        "determinism": (OUT,),
         "kernels": (OUT,),
         "products": (OUT, "--device", "cuda"),
         "digests_cuda": (OUT,),

@@ -51,9 +51,8 @@ class Row:
     against_quadratic: Spread | None
 
 
-def ours(level: str, shape: Shape, device: torch.device, steps: int, folder: Path) -> Iterator[None]:
-    """foxflow's loop, one step each time."""
-    config = Config(seed=42, steps=steps, shape=shape)
+def ours(name: str, config: Config, level: str, device: torch.device, folder: Path) -> Iterator[None]:
+    """foxflow's loop, one step each time; its record goes below a folder."""
     recording = Recording(level=level, dump_groups="")
     tape = load_tape(Options(config=config, recording=recording))
     trainer = Trainer(config, recording, tape, device)
@@ -62,10 +61,10 @@ def ours(level: str, shape: Shape, device: torch.device, steps: int, folder: Pat
     manifest = facts | {
         "seed": config.seed,
         "config": config.as_dict(),
-        "environment": settings.environment(device),
+        "environment": settings.environment(device, config.gemm),
         "capture": {"names": names, "thinned": not names},
     }
-    with Writer(folder / f"{level}-{shape.B}", manifest=manifest) as writer:
+    with Writer(folder / f"{name}-{config.shape.B}", manifest=manifest) as writer:
         for step in trainer.run():
             writer.write(step)
             yield
@@ -73,11 +72,8 @@ def ours(level: str, shape: Shape, device: torch.device, steps: int, folder: Pat
 
 def contestants(shape: Shape, device: torch.device, steps: int, folder: Path) -> dict[str, Turn]:
     """Each as a turn of several steps; eager ones only after they have shown that they compute the same."""
-    at_once = TURN[device.type]
-    found: dict[str, Turn] = {}
-    for level in LEVELS:
-        going = ours(level, shape, device, steps, folder)
-        found[level] = lambda going=going: all(True for _ in islice(going, at_once)) and None
+    at_once, config = TURN[device.type], Config(seed=42, steps=steps, shape=shape)
+    found = {level: turn(ours(level, config, level, device, folder), device) for level in LEVELS}
     step = drawn.draw(shape, device)
     rollout, batches = drawn.rollout(step), drawn.batches(step, tau=False)
     for name, quadratic in EAGER.items():
@@ -87,26 +83,36 @@ def contestants(shape: Shape, device: torch.device, steps: int, folder: Path) ->
     return found
 
 
+def turn(going: Iterator[None], device: torch.device) -> Turn:
+    """Some steps of a loop."""
+    return lambda: all(True for _ in islice(going, TURN[device.type])) and None
+
+
 def measure(shape: Shape, device: torch.device, rounds: int) -> list[Row]:
-    """Rounds in which every contestant has one turn, the first ones untimed."""
-    at_once = TURN[device.type]
-    times: dict[str, list[float]] = {}
+    """Every contestant at one batch size."""
     with tempfile.TemporaryDirectory(prefix="foxflow-step-") as folder:
-        turns = contestants(shape, device, (rounds + WARM_ROUNDS) * at_once, Path(folder))
-        for number in range(rounds + WARM_ROUNDS):
-            for name, turn in turns.items():
-                seconds = timed(turn, device, fixed=name not in EAGER) / at_once
-                if number >= WARM_ROUNDS:
-                    times.setdefault(name, []).append(seconds)
+        turns = contestants(shape, device, (rounds + WARM_ROUNDS) * TURN[device.type], Path(folder))
+        times = by_turns(turns, device, rounds)
     return [_row(shape.B, name, times) for name in times]
 
 
-def timed(turn: Turn, device: torch.device, *, fixed: bool) -> float:
+def by_turns(turns: dict[str, Turn], device: torch.device, rounds: int) -> dict[str, list[float]]:
+    """Seconds a step of rounds in which every contestant has one turn, the first ones untimed."""
+    times: dict[str, list[float]] = {}
+    for number in range(rounds + WARM_ROUNDS):
+        for name, going in turns.items():
+            seconds = timed(going, device, fixed=name not in EAGER) / TURN[device.type]
+            if number >= WARM_ROUNDS:
+                times.setdefault(name, []).append(seconds)
+    return times
+
+
+def timed(going: Turn, device: torch.device, *, fixed: bool) -> float:
     """Seconds of one turn; foxflow's under the settings of `foxflow run`, the opponent's under torch's own."""
     torch.use_deterministic_algorithms(fixed)
     synchronize(device)
     began = time.perf_counter()
-    turn()
+    going()
     synchronize(device)
     return time.perf_counter() - began
 

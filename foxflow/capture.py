@@ -124,6 +124,10 @@ class Rings:
         """Put the new bytes of the step's rows into the sums."""
         self.sums += self._part(step)
 
+    def astray(self) -> Tensor:
+        """Of each buffer, whether its running sum is no longer that of all its bytes; bool, on their device."""
+        return (sums.sums(list(self.buffers.values())) != self.sums).any(1)
+
     def _part(self, step: Tensor) -> Tensor:
         return sums.turn_sums(list(self.buffers.values()), step, self._turns)
 

@@ -12,6 +12,7 @@ MOST_STEPS = 1_000_000
 MOST_SEEDS = 100_000
 LEVELS_OF_RECORD = ("all", "light", "none")
 DEVICES = ("auto", "cpu", "cuda")
+GEMMS = ("own", "cublas")
 DUMP_FLAGS = {
     "per": "BCG",
     "mamba2": "AM",
@@ -22,6 +23,8 @@ DUMP_FLAGS = {
 """Flag of --dump -> groups that it dumps; values unite, `all` and `none` stand alone."""
 CHUNK = 32
 """Batch rows summed by one adder before the chunk sums are added."""
+VERIFY_EVERY = 100
+"""Steps between full checks of the rings, by default."""
 HORIZONS = (1, 8, 32)
 """Steps ahead of the forward-return labels."""
 
@@ -78,6 +81,7 @@ class Config:
     data: str = "synthetic"
     """"synthetic", "synthetic:reverting" or "file"; a file is identified by its SHA-256."""
     gemm: str = "own"
+    """Who multiplies matrices; cuBLAS's bits are those of one device, torch and CUDA."""
     specimens: tuple[str, ...] = ()
 
     @property
@@ -101,6 +105,8 @@ class Recording:
     dump_steps: tuple[int, int] = (0, 4)
     """First step dumped, first step no longer dumped."""
     dump_k: bool = False
+    verify_every: int = VERIFY_EVERY
+    """Steps from one check of the rings' running sums against all their bytes to the next; 0 for none."""
 
 
 def seed_of(text: str | int) -> int:

@@ -24,6 +24,7 @@ from foxflow.cli.arguments import (
     records,
 )
 from foxflow.cli.options import instrument_of, quick_sizes, run_options, words_of
+from foxflow.config import VERIFY_EVERY
 from foxflow.errors import must
 
 app = typer.Typer(
@@ -70,6 +71,10 @@ def run(
     fee: Fee = None,
     zone: Zone = None,
     select: Select = None,
+    verify_every: Annotated[
+        int, typer.Option(help="Steps between full checks of the rings' sums; 0: none.")
+    ] = VERIFY_EVERY,
+    gemm: Annotated[str, typer.Option(help="own, or cublas: a product whose bits are its GPU's own.")] = "own",
     specimen: Annotated[str, typer.Option(help="Real bugs to switch on, joined by commas; docs/trainer.md.")] = "",
     run_name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     require_twin: Annotated[bool, typer.Option("--require-twin", help="Exit 1 when it departs from its twin.")] = False,
@@ -82,7 +87,7 @@ def run(
     options = run_options(
         seed=seed, steps=train, eval_steps=evaluate, preset=preset, levels=levels, data=data, device=device,
         threads=threads, dump=dump, dump_steps=dump_steps, dump_k=dump_k, record=record, track=track,
-        strict=strict_data, name=run_name, stop_at=stop_at,
+        verify_every=verify_every, gemm=gemm, strict=strict_data, name=run_name, stop_at=stop_at,
         instrument=instrument_of(instrument, tick, tick_value, fee, zone), select=select, specimen=specimen,
         command=words_of(context),
     )  # fmt: skip

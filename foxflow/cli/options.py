@@ -49,6 +49,8 @@ def run_options(  # noqa: PLR0913
     instrument: Instrument | None = None,
     select: str | None = None,
     specimen: str = "",
+    verify_every: int = config.VERIFY_EVERY,
+    gemm: str = "own",
     command: tuple[str, ...] = (),
 ) -> Options:
     """Check every option of `foxflow run`, before anything heavy is loaded.
@@ -66,6 +68,8 @@ def run_options(  # noqa: PLR0913
         raise must("--threads", "be 1 to 1024", threads)
     if name is not None and (not name.strip() or "/" in name or name in (".", "..")):
         raise must("--run-name", "be a name without '/'", repr(name), "It names a folder where nothing is tracked.")
+    if not 0 <= verify_every <= config.MOST_STEPS:
+        raise must("--verify-every", f"be 0 to {config.MOST_STEPS}", verify_every)
     settings = config.config_of(
         seed=config.seed_of(seed),
         steps=steps,
@@ -79,9 +83,10 @@ def run_options(  # noqa: PLR0913
         dump_groups=config.dump_groups(dump),
         dump_steps=config.dump_steps(dump_steps),
         dump_k=dump_k,
+        verify_every=verify_every,
     )
     return Options(
-        config=replace(settings, specimens=chosen(specimen)),
+        config=replace(settings, specimens=chosen(specimen), gemm=config.choice("--gemm", gemm, config.GEMMS)),
         recording=recording,
         data=data,
         device=config.choice("--device", device, config.DEVICES),

@@ -55,11 +55,12 @@ def keep_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 1 << 30)
 
 
-def environment(device: torch.device) -> dict[str, object]:
+def environment(device: torch.device, gemm: str = "own") -> dict[str, object]:
     """What could explain other bits: versions, device, threads, switches and the variables of the allow-list.
 
     Args:
         device: where the run computes.
+        gemm: who multiplies matrices there.
     """
     facts: dict[str, object] = {
         "arithmetic": ARITHMETIC,
@@ -80,4 +81,6 @@ def environment(device: torch.device) -> dict[str, object]:
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)
         facts["capability"] = ".".join(map(str, torch.cuda.get_device_capability(device)))
+    if gemm != "own":
+        facts["arithmetic"] = f"{ARITHMETIC}, {gemm} of torch {torch.__version__} on {facts['gpu']}"
     return facts

@@ -82,6 +82,8 @@ def perform(options: Options, progress: Progress) -> Outcome:
     """
     device = _device(options.device)
     check_device(options.config.specimens, device.type)
+    if options.config.gemm == "cublas" and device.type != "cuda":
+        raise must("--gemm cublas", "run on a GPU", f"--device {options.device}", "Leave it out, or use --device cuda.")
     if options.stop_at is not None and not 1 <= options.stop_at <= options.config.steps:
         raise must("--stop-at", f"be 1 to {options.config.steps} (--steps)", options.stop_at)
     tape = load_tape(options)
@@ -92,7 +94,7 @@ def perform(options: Options, progress: Progress) -> Outcome:
     from foxflow.train.trainer import Trainer
 
     trainer = Trainer(options.config, options.recording, tape, device)
-    manifest = _manifest(options, trainer, tape, settings.environment(device))
+    manifest = _manifest(options, trainer, tape, settings.environment(device, options.config.gemm))
     name = options.name or f"seed-{options.config.seed}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     if not options.track:
         return _recorded(options, trainer, manifest, name, progress, None)

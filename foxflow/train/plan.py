@@ -83,6 +83,11 @@ class Plan:
         first, end = self._recording.dump_steps
         return first <= step < end and group in self._recording.dump_groups
 
+    def verifies(self, step: int) -> bool:
+        """Whether rings are held against their running sums after a step: every few, and after training's last."""
+        every = self._recording.verify_every
+        return every > 0 and ((step + 1) % every == 0 or step + 1 == self._steps)
+
     def _like(self, step: int) -> tuple[bool, bool]:
         """What tells steps of different slots apart: the first one, and whether bytes are kept."""
         return step == 0, self.dumping(step)

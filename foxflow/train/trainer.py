@@ -15,9 +15,12 @@ from foxflow.agent.learner import Learner
 from foxflow.branch import Branch
 from foxflow.capture import Arriving, Capture, Taken, captured, host_bytes
 from foxflow.config import Config, Recording
+from foxflow.determinism.specimens import SPECIMENS
+from foxflow.errors import CorruptRecord
 from foxflow.market.book import Tape
 from foxflow.market.environment import Environment, Moved, Seen, segments
 from foxflow.ops import learn, policy, world
+from foxflow.ops.linalg import products
 from foxflow.ops.world_state import Contract
 from foxflow.replay import Replay
 from foxflow.train import rules
@@ -43,6 +46,8 @@ class Under:
     t: int
     taken: Taken
     arriving: Arriving
+    astray: Arriving | None
+    """`Rings.astray` after the step, where it is verified."""
 
 
 class Trainer:
@@ -74,7 +79,7 @@ class Trainer:
         self._branch = Branch()
         self._capture = Capture(self._branch)
         self.inner = InnerLoop(config, self.learner, self.replay, self.prng, self.isv, self._branch)
-        self._ahead = int(device.type == "cuda" and not config.specimens)
+        self._ahead = int(device.type == "cuda" and all(SPECIMENS[name].graph for name in config.specimens))
         self._graph: Graph[Made] | None = None
 
     def run(self, stop_at: int | None = None) -> Iterator[flow.Step]:
@@ -83,7 +88,7 @@ class Trainer:
         Args:
             stop_at: end after this many training steps, without evaluation; schedules keep to `config.steps`.
 
-        On a GPU a step is handed out while the next one runs. With specimens, which races on memory show, nothing runs
+        On a GPU a step is handed out while the next one runs. With specimens that want memory to move nothing runs
         ahead and no graph fixes memory to its place.
         """
         under: deque[Under] = deque()
@@ -121,8 +126,11 @@ class Trainer:
 
     @torch.inference_mode()
     def _train(self, t: int) -> Under:
-        taken, numbers = self._stepped(t)
-        return Under(t, taken, Arriving(*numbers, *(() if taken.sums is None else (taken.sums,))))
+        with products(self.config.gemm):
+            taken, numbers = self._stepped(t)
+        arriving = Arriving(*numbers, *(() if taken.sums is None else (taken.sums,)))
+        rings = self._rings if self.plan.verifies(t) else None
+        return Under(t, taken, arriving, Arriving(rings.astray()) if rings is not None else None)
 
     def _stepped(self, t: int) -> Made:
         """A step: on a GPU one graph from the market to the digests, but for the first ones and those that dump."""
@@ -168,12 +176,26 @@ class Trainer:
     def _trained(self, under: Under) -> flow.Step:
         """Wait for a step's numbers, and write its line."""
         floats, ints, *sums = under.arriving.wait()
+        self._verify(under)
         counts = ints.tolist()
         fields = self.diag.train(floats.tolist(), counts)
         self.summary.note(under.t, counts[PNL], fields)
         buffers = captured(under.taken.notes, *sums or (None,))
         line = self.diag.line(under.t, flow.TRAIN, fields, buffers)
         return flow.Step(step=under.t, phase=flow.TRAIN, buffers=buffers, diag=line)
+
+    def _verify(self, under: Under) -> None:
+        """Hold what was found of the rings against what must be.
+
+        Raises:
+            CorruptRecord: a ring has other bytes than its steps wrote.
+        """
+        if self._rings is None or under.astray is None:
+            return
+        for name, astray in zip(self._rings.buffers, under.astray.wait()[0].tolist(), strict=True):
+            if astray:
+                why = "its bytes are not those that steps wrote: something else wrote there, or a bit flipped"
+                raise CorruptRecord("this run", f"train step {under.t}, buffer {name}", why)
 
     def _buffers(self) -> tuple[flow.Captured, ...]:
         """What was taken, brought home at once."""
@@ -196,8 +218,9 @@ class Trainer:
         seen = env.observe()
         shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window, "cfc_carry": carry, "isv": self.isv}
         self._capture.take(self.prng | env.state() | shown, slots)
-        h = encoder.forward(w, self._shape, seen.window, carry, seen.dt)
-        logits = self._policy(h)
+        with products(self.config.gemm):
+            h = encoder.forward(w, self._shape, seen.window, carry, seen.dt)
+            logits = self._policy(h)
         action = policy.greedy_action(logits)
         moved = env.move(self._clock, action, self.isv)
         self.evaluation.note(t, env.account.cursor, moved)

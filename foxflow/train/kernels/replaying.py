@@ -9,6 +9,7 @@ from torch import Tensor
 
 from foxflow.agent.parameters import draw
 from foxflow.errors import must
+from foxflow.ops.linalg import products
 from foxflow.train import rules
 from foxflow.train.kernels import learning, world
 from foxflow.train.kernels.call import Call
@@ -59,7 +60,7 @@ def replay(setting: Setting, name: str, step: int, k: int | None, inputs: Mappin
     if buffer.group == ONCE:
         raise must(name, "be made by a kernel to be replayed", "the tape", "It is generated or read before step 0.")
     call = Call(setting, buffer, step, k, inputs)
-    with torch.no_grad():
+    with torch.no_grad(), products(setting.config.gemm):
         if buffer.starts is not None and started(setting, buffer, step):
             made = STARTS[buffer.starts](call).to(setting.device)
         else:
