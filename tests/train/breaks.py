@@ -82,11 +82,11 @@ class OneNorm(Learner):
 
 
 class HeedsTheLoss(Trainer):
-    """The learning rate falls with the total loss."""
+    """The learning rate is IQN's loss: nothing is rounded on the way, so that whatever moves the loss shows."""
 
     def _adapt(self, logits: Tensor, moved: Moved, learnt: Tensors) -> None:
         super()._adapt(logits, moved, learnt)
-        self.isv[0] /= 1 + learnt["loss_total"]
+        self.isv[0] = learnt["loss_iqn"]
 
 
 def the_state_takes_in_what_was_drawn(trainer: Trainer) -> None:
