@@ -69,15 +69,15 @@ def encoders(s: Shape) -> Calls:
     x, w, b = draw(s.B, s.T, s.F), draw(s.F, s.F) / 8, draw(s.F)
     u, head, e, q = draw(s.B, s.T, s.U), (draw(s.M), draw(s.M), draw(s.M)), draw(s.B, s.T, s.H), draw(s.H)
     gate, out = encoder.vsn_fwd(x, w, b)
-    state, y, _ = recurrence.mamba_fwd(u, *head, s.N)
+    state, y, _ = recurrence.mamba_fwd(u, *head, s.N, 4)
     rows, gain, bias = e.view(-1, s.H), draw(s.H), draw(s.H)
     _, norm, rstd = encoder.layer_norm_fwd(rows, rows, gain, bias)
     alpha, context = encoder.attention_fwd(e, q)
     return {
         "vsn_fwd": lambda: encoder.vsn_fwd(x, w, b),
         "vsn_bwd": lambda: encoder.vsn_bwd(x, gate, out),
-        "mamba_fwd, all states": lambda: recurrence.mamba_fwd(u, *head, s.N),
-        "mamba_fwd, last state": lambda: recurrence.mamba_fwd(u, *head, s.N, False),
+        "mamba_fwd, every fourth state": lambda: recurrence.mamba_fwd(u, *head, s.N, 4),
+        "mamba_fwd, last state": lambda: recurrence.mamba_fwd(u, *head, s.N, s.T),
         "mamba_bwd": lambda: recurrence.mamba_bwd(u, state, y, *head, e),
         "layer_norm_fwd": lambda: encoder.layer_norm_fwd(rows, rows, gain, bias),
         "layer_norm_bwd": lambda: encoder.layer_norm_bwd(norm, rstd, gain, rows),

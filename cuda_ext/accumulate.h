@@ -1,8 +1,10 @@
-// Sums that are kept over several passes, all of them at once: sum = (0 or sum) + x, element by element.
+// Sums that are kept over several passes: sum = (0 or sum) + x, element by element, of several tensors at once, or of
+// the outer products of rows, which are made on the way.
 #pragma once
 #include "check.h"
 #include "portable.h"
 #include "ranges.h"
+#include "row.h"
 
 namespace fox {
 constexpr int64_t sums_at_most = 64;
@@ -47,5 +49,32 @@ template <class On> void accumulate(std::vector<Tensor> sums, std::vector<Tensor
     spans += (sum.numel() + AddSpan::elements - 1) / AddSpan::elements;
   }
   On::rows(sums[0], spans, 16, span);
+}
+
+// sum[r,m,n] = (0 or sum) + a[r,m] b[r,n]; a row is one n of all, or all of them.
+struct AddOuter {
+  float* sum;
+  const float *a, *b;
+  int64_t rows, m, n;
+  bool begin;
+  Spans spans;
+  FOX_HD static float add(float sum, float a, float b) { return px::one_nan(sum + px::fma(a, b, 0.f)); }
+  FOX_HD void operator()(int64_t i) const {
+    int64_t row = spans.row(i), end = spans.end(i);
+    float* __restrict to = sum + row * n;
+    const float* __restrict from = b + quotient(row, m) * n;
+    float factor = a[row];
+    FOX_LANES
+    for (int64_t j = spans.begin(i); j < end; ++j) to[j] = add(begin ? 0.f : to[j], factor, from[j]);
+  }
+};
+
+template <class On> void accumulate_outer(Tensor sum, Tensor a, Tensor b, bool begin) {
+  FOX_CHECK(a.dim() == 2 && b.dim() == 2, "accumulate_outer takes 2-D rows");
+  int64_t rows = a.size(0), m = a.size(1), n = b.size(1);
+  Spans spans{n, On::span(n)};
+  On::rows(sum, rows * m * spans.per_row(), 256,
+           AddOuter{inout<float>(sum, "sum", {rows, m, n}), in<float>(a, "a", {rows, m}), in<float>(b, "b", {rows, n}), rows,
+                    m, n, begin, spans});
 }
 }  // namespace fox

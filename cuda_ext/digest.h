@@ -1,4 +1,5 @@
 // Lane sums of fx1 over many buffers at once: the list is cut in pieces, whose integer sums may be added in any order.
+// They are added to what `sums` holds, or taken `away` from it.
 #pragma once
 #include "check.h"
 #include "fx1.h"
@@ -26,6 +27,7 @@ struct Lanes {
     zero += fx1_term(word, fx1_key(i, FX1_S0, FX1_G0));
     one += fx1_term(word, fx1_key(i, FX1_S1, FX1_G1));
   }
+  FOX_HD Lanes signed_as(bool away) const { return away ? Lanes{0 - zero, 0 - one} : *this; }
 };
 
 // The word at `from`, of which `bytes` (at most 8) belong to the buffer; the rest counts as zeros.
@@ -48,23 +50,22 @@ inline const uint8_t* bytes_of(const Tensor& buffer, const Tensor& like, int64_t
   return static_cast<const uint8_t*>(buffer.data_ptr());
 }
 
-template <class On> Tensor digest(std::vector<Tensor> buffers) {
-  FOX_CHECK(!buffers.empty(), "digest takes at least one buffer");
+template <class On> void digest(Tensor sums, std::vector<Tensor> buffers) {
+  inout<int64_t>(sums, "sums", {static_cast<int64_t>(buffers.size()), 2});
   std::vector<Piece> pieces;
   for (size_t i = 0; i < buffers.size(); ++i) {
     int64_t bytes = 0;
-    const uint8_t* data = bytes_of(buffers[i], buffers[0], bytes);
+    const uint8_t* data = bytes_of(buffers[i], sums, bytes);
     cut(pieces, data, 0, bytes, On::piece_bytes, static_cast<int64_t>(i));
   }
-  Tensor sums = make<int64_t>(buffers[0], {static_cast<int64_t>(buffers.size()), 2});
-  On::sum(pieces, Turn{nullptr, 1}, sums);
-  return sums;
+  On::sum(pieces, Turn{nullptr, 1}, false, sums);
 }
 
 // Of each buffer the part that the step writes, at its own position. On a GPU the clock is not known yet: there the
 // pieces are those of the first part, and the kernel moves them on.
-template <class On> Tensor digest_turn(std::vector<Tensor> buffers, Tensor step, int64_t turns) {
-  FOX_CHECK(!buffers.empty() && turns > 0, "digest_turn takes at least one buffer of at least one turn");
+template <class On> void digest_turn(Tensor sums, std::vector<Tensor> buffers, Tensor step, int64_t turns, bool away) {
+  FOX_CHECK(turns > 0, "a ring has one turn at least");
+  inout<int64_t>(sums, "sums", {static_cast<int64_t>(buffers.size()), 2});
   Turn turn{in<int64_t>(step, "step", {}), turns};
   std::vector<Piece> pieces;
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -74,8 +75,6 @@ template <class On> Tensor digest_turn(std::vector<Tensor> buffers, Tensor step,
     int64_t part = bytes / turns, begin = On::known(turn) * part;
     cut(pieces, data, begin, begin + part, On::piece_bytes, static_cast<int64_t>(i));
   }
-  Tensor sums = make<int64_t>(buffers[0], {static_cast<int64_t>(buffers.size()), 2});
-  On::sum(pieces, turn, sums);
-  return sums;
+  On::sum(pieces, turn, away, sums);
 }
 }  // namespace fox

@@ -25,7 +25,7 @@ struct Digest : Cpu {
   static constexpr int64_t piece_bytes = 1 << 18;
 
   static int64_t known(Turn turn) { return turn.now(); }
-  static void sum(const std::vector<Piece>& pieces, Turn, Tensor& sums) {
+  static void sum(const std::vector<Piece>& pieces, Turn, bool away, Tensor& sums) {
     std::vector<int64_t> parcels{0};
     int64_t filled = 0, count = static_cast<int64_t>(pieces.size());
     for (int64_t i = 0; i < count; ++i) {
@@ -37,10 +37,9 @@ struct Digest : Cpu {
     std::vector<Lanes> partial(pieces.size());
     rows(sums, static_cast<int64_t>(parcels.size()) - 1, 1, SumParcel{pieces.data(), parcels.data(), partial.data()});
     uint64_t* total = static_cast<uint64_t*>(sums.data_ptr());
-    std::memset(total, 0, sums.numel() * sizeof(uint64_t));
     for (int64_t i = 0; i < count; ++i) {
-      total[2 * pieces[i].buffer] += partial[i].zero;
-      total[2 * pieces[i].buffer + 1] += partial[i].one;
+      total[2 * pieces[i].buffer] += partial[i].signed_as(away).zero;
+      total[2 * pieces[i].buffer + 1] += partial[i].signed_as(away).one;
     }
   }
 };

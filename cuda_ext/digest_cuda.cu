@@ -43,7 +43,8 @@ __device__ void add_words(const Piece& piece, int64_t begin, int64_t words, Lane
 }
 
 template <class List>
-__global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__ List table, Turn turn, unsigned long long* sums) {
+__global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__ List table, Turn turn, bool away,
+                                                         unsigned long long* sums) {
   Piece piece = table.part(blockIdx.x, turn.now());
   Lanes lanes{0, 0};
   int64_t paired = reinterpret_cast<uintptr_t>(piece.from) % 16 == 0 ? piece.bytes / 16 : 0;
@@ -67,18 +68,15 @@ __global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__
     lanes.zero += of_warp[warp].zero;
     lanes.one += of_warp[warp].one;
   }
+  lanes = lanes.signed_as(away);
   atomicAdd(sums + 2 * piece.buffer, lanes.zero);     // integer
   atomicAdd(sums + 2 * piece.buffer + 1, lanes.one);  // integer
 }
 
-// A kernel, for in a graph the kernels around a memset wait several microseconds for it.
-__global__ void __launch_bounds__(threads) clear_kernel(unsigned long long* sums, int64_t count) {
-  for (int64_t i = threadIdx.x; i < count; i += threads) sums[i] = 0;
-}
-
 // Sums pieces from `begin` on, as many as a table holds; returns the first that is left.
 template <class List>
-size_t launch(const std::vector<Piece>& pieces, size_t begin, Turn turn, unsigned long long* sums, cudaStream_t stream) {
+size_t launch(const std::vector<Piece>& pieces, size_t begin, Turn turn, bool away, unsigned long long* sums,
+              cudaStream_t stream) {
   List table;
   size_t end = std::min(pieces.size(), begin + List::most);
   int64_t bytes = 0, blocks = 0;
@@ -90,7 +88,7 @@ size_t launch(const std::vector<Piece>& pieces, size_t begin, Turn turn, unsigne
     blocks += (pieces[begin].bytes + table.block_bytes - 1) / table.block_bytes;
   }
   FOX_CHECK(blocks <= INT32_MAX, "too many bytes for one launch");
-  digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, turn, sums);
+  digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, turn, away, sums);
   check_launch("digest_kernel");
   return begin;
 }
@@ -99,17 +97,15 @@ struct Digest {
   static constexpr int64_t piece_bytes = int64_t(1) << 46;
 
   static int64_t known(Turn) { return 0; }
-  static void sum(const std::vector<Piece>& pieces, Turn turn, Tensor& sums) {
+  static void sum(const std::vector<Piece>& pieces, Turn turn, bool away, Tensor& sums) {
     torch::stable::accelerator::DeviceGuard guard(sums.get_device_index());
     cudaStream_t stream = current_stream(sums.get_device_index());
     auto* to = static_cast<unsigned long long*>(sums.data_ptr());
-    clear_kernel<<<1, threads, 0, stream>>>(to, sums.numel());
-    check_launch("clear_kernel");
     using Few = Table<100>;
     using Many = Table<800>;
     for (size_t begin = 0; begin < pieces.size();)
-      begin = pieces.size() - begin <= Few::most ? launch<Few>(pieces, begin, turn, to, stream)
-                                                 : launch<Many>(pieces, begin, turn, to, stream);
+      begin = pieces.size() - begin <= Few::most ? launch<Few>(pieces, begin, turn, away, to, stream)
+                                                 : launch<Many>(pieces, begin, turn, away, to, stream);
   }
 };
 }  // namespace

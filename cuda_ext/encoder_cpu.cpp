@@ -13,6 +13,10 @@ struct Encoder : Cpu {
   static constexpr int lanes = 16, group = 8;
   static int64_t span(int64_t size) { return size; }
 
+  template <class T> static bool makes_states(const MambaBuffers<T>& of) {
+    return MambaHeadScanBwd<T, lanes>::fits(of.sizes);
+  }
+
   using Cpu::rows;
   template <class T> static void rows(const Tensor& like, int64_t n, int64_t, const MambaStep<T>& row) {
     constexpr int64_t block = MambaStepRows<T>::block;

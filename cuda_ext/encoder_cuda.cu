@@ -14,6 +14,7 @@ namespace {
 struct Encoder : Cuda {
   static constexpr int lanes = 1, group = 1;
   static int64_t span(int64_t) { return 1; }
+  template <class T> static bool makes_states(const MambaBuffers<T>&) { return false; }
 };
 }  // namespace
 

@@ -121,7 +121,7 @@ template <class T> struct AttentionDotTile {
   AttentionDot<T, 1> of;
   __device__ void copy(Copies<T> to, int64_t row, int j) const {
     *to.plane(0) = of.x[row * of.hidden + j];
-    *to.plane(1) = of.y[(of.shared ? 0 : row / of.steps * of.hidden) + j];
+    *to.plane(1) = of.y[(of.shared ? 0 : quotient(row, of.steps) * of.hidden) + j];
   }
   template <int> __device__ T walk(int, Copies<T> x, int64_t row) const {
     T dot;

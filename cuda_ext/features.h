@@ -26,16 +26,14 @@ FOX_HD float ratio(int64_t numerator, int64_t denominator) {
   return denominator == 0 ? 0.f : static_cast<float>(numerator) / static_cast<float>(denominator);
 }
 
-FOX_HD void level_features(BookRow now, float* obs) {
+FOX_HD void level_features(BookRow now, int64_t i, float* obs) {
   int64_t mid2 = now.mid2();
-  for (int64_t i = 0; i < now.levels; ++i) {
-    int64_t below = now.has_bid(i) ? mid2 - 2 * static_cast<int64_t>(now.bid_px(i)) : 64;
-    int64_t above = now.has_ask(i) ? 2 * static_cast<int64_t>(now.ask_px(i)) - mid2 : 64;
-    obs[4 * i] = px::log1p(static_cast<float>(now.bid_sz(i))) * 0.125f;
-    obs[4 * i + 1] = px::log1p(static_cast<float>(now.ask_sz(i))) * 0.125f;
-    obs[4 * i + 2] = static_cast<float>(below < 64 ? below : 64) * 0.03125f;
-    obs[4 * i + 3] = static_cast<float>(above < 64 ? above : 64) * 0.03125f;
-  }
+  int64_t below = now.has_bid(i) ? mid2 - 2 * static_cast<int64_t>(now.bid_px(i)) : 64;
+  int64_t above = now.has_ask(i) ? 2 * static_cast<int64_t>(now.ask_px(i)) - mid2 : 64;
+  obs[4 * i] = px::log1p(static_cast<float>(now.bid_sz(i))) * 0.125f;
+  obs[4 * i + 1] = px::log1p(static_cast<float>(now.ask_sz(i))) * 0.125f;
+  obs[4 * i + 2] = static_cast<float>(below < 64 ? below : 64) * 0.03125f;
+  obs[4 * i + 3] = static_cast<float>(above < 64 ? above : 64) * 0.03125f;
 }
 
 // Order-flow imbalance of a level (Cont, Kukanov, Stoikov 2014): both comparisons of a side include equality. A level
@@ -90,29 +88,38 @@ FOX_HD void account_scalars(BookRow now, Standing s, float* scalar) {
   scalar[15] = static_cast<float>(action_side(s.pending, s.pos)) + 0.25f * static_cast<float>(s.rest_side);
 }
 
-// Writes the 4 L + 16 features of a row and returns the nanoseconds since the row before.
-FOX_HD int64_t write_features(const FeatureTape& tape, int64_t row, Standing standing, float* obs) {
-  row = tape.book.inside(row);
-  int64_t before = tape.before(row), elapsed_ns = tape.ts[row] - tape.ts[before];
-  BookRow now = tape.book.at(row), was = tape.book.at(before);
-  float* scalar = obs + 4 * tape.book.levels;
-  level_features(now, obs);
-  book_scalars(now, was, scalar);
-  clock_scalars(tape, row, elapsed_ns, scalar);
-  account_scalars(now, standing, scalar);
-  return elapsed_ns;
-}
+// The features of a row in parts: its levels, then three of scalars.
+FOX_HD int64_t feature_parts(const FeatureTape& tape) { return tape.book.levels + 3; }
 
-struct FeatureRow {  // one environment
+struct FeatureWriter {
+  const FeatureTape& tape;
+  int64_t row, before;
+  FOX_HD FeatureWriter(const FeatureTape& of, int64_t asked)
+      : tape(of), row(of.book.inside(asked)), before(of.before(row)) {}
+  FOX_HD int64_t elapsed_ns() const { return tape.ts[row] - tape.ts[before]; }
+  FOX_HD void operator()(int64_t part, Standing standing, float* obs) const {
+    int64_t levels = tape.book.levels;
+    BookRow now = tape.book.at(row);
+    if (part < levels) return level_features(now, part, obs);
+    float* scalar = obs + 4 * levels;
+    if (part == levels) return book_scalars(now, tape.book.at(before), scalar);
+    if (part == levels + 1) return clock_scalars(tape, row, elapsed_ns(), scalar);
+    account_scalars(now, standing, scalar);
+  }
+};
+
+struct FeaturePart {  // one part of every environment after another, so that neighbours do the same
   FeatureTape tape;
   const int64_t* cursor;
   const int32_t *pos, *entry_ticks, *hold_steps, *pending, *rest_side;
   float *obs, *dt;
-  FOX_HD void operator()(int64_t b) const {
+  int64_t batch;
+  FOX_HD void operator()(int64_t i) const {
+    int64_t part = quotient(i, batch), b = i - part * batch;
     Standing standing{pos[b], entry_ticks[b], hold_steps[b], pending[b], rest_side[b]};
-    float* to = obs + b * (4 * tape.book.levels + feature_scalars);
-    int64_t elapsed_ns = write_features(tape, cursor[b], standing, to);
-    dt[b] = static_cast<float>(clip_int(elapsed_ns, 1000000, 10000000000)) / 1e9f;
+    FeatureWriter write(tape, cursor[b]);
+    write(part, standing, obs + b * (4 * tape.book.levels + feature_scalars));
+    if (part == 0) dt[b] = static_cast<float>(clip_int(write.elapsed_ns(), 1000000, 10000000000)) / 1e9f;
   }
 };
 
@@ -122,9 +129,9 @@ struct WindowShiftRow {  // one feature of one environment, where the window goe
   float* window;
   int64_t steps, columns;
   FOX_HD void operator()(int64_t i) const {
-    int64_t b = i / columns;
+    int64_t b = quotient(i, columns);
     if (fresh[b]) return;
-    float* to = window + b * steps * columns + i % columns;
+    float* to = window + b * steps * columns + (i - b * columns);
     for (int64_t t = 0; t + 1 < steps; ++t) to[t * columns] = to[(t + 1) * columns];
     to[(steps - 1) * columns] = obs[i];
   }
@@ -137,9 +144,10 @@ struct WindowRebuildRow {  // one row of one environment, where the window start
   float* window;
   int64_t steps, columns;
   FOX_HD void operator()(int64_t i) const {
-    int64_t b = i / steps, row = cursor[b] - steps + 1 + i % steps;
+    int64_t b = quotient(i, steps), row = cursor[b] - steps + 1 + (i - b * steps);
     if (!fresh[b]) return;
-    write_features(tape, row < tape.begin ? tape.begin : row, Standing{0, 0, 0, 0, 0}, window + i * columns);
+    FeatureWriter write(tape, row < tape.begin ? tape.begin : row);
+    for (int64_t part = 0; part < feature_parts(tape); ++part) write(part, Standing{0, 0, 0, 0, 0}, window + i * columns);
   }
 };
 
@@ -158,11 +166,11 @@ std::tuple<Tensor, Tensor> features(Tensor book, Tensor ts, Tensor moved, Tensor
   FeatureTape tape = feature_tape_in(book, ts, moved, day_ns, begin, end);
   int64_t batch = cursor.size(0);
   Tensor obs = make<float>(book, {batch, 4 * tape.book.levels + feature_scalars}), dt = make<float>(book, {batch});
-  On::rows(book, batch, 32,
-           FeatureRow{tape, in<int64_t>(cursor, "cursor", {batch}), in<int32_t>(pos, "pos", {batch}),
-                      in<int32_t>(entry_ticks, "entry_ticks", {batch}), in<int32_t>(hold_steps, "hold_steps", {batch}),
-                      in<int32_t>(pending, "pending", {batch}), in<int32_t>(rest_side, "rest_side", {batch}),
-                      out<float>(obs), out<float>(dt)});
+  On::rows(book, batch * feature_parts(tape), 256,
+           FeaturePart{tape, in<int64_t>(cursor, "cursor", {batch}), in<int32_t>(pos, "pos", {batch}),
+                       in<int32_t>(entry_ticks, "entry_ticks", {batch}), in<int32_t>(hold_steps, "hold_steps", {batch}),
+                       in<int32_t>(pending, "pending", {batch}), in<int32_t>(rest_side, "rest_side", {batch}),
+                       out<float>(obs), out<float>(dt), batch});
   return {obs, dt};
 }
 

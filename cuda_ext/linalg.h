@@ -2,6 +2,7 @@
 #pragma once
 #include "check.h"
 #include "portable.h"
+#include "ranges.h"
 
 namespace fox {
 // c[z,i,j] = sum over k ascending of a[z,i,k] b[z,k,j], then + bias[j]. Strides in elements let one kernel serve
@@ -46,6 +47,51 @@ template <class On, class T> Tensor sum_rows_as(const Tensor& a, int64_t chunk_r
 template <class On> Tensor sum_rows(Tensor a, int64_t chunk_rows) {
   FOX_CHECK(a.dim() == 2 && chunk_rows > 0, "sum_rows takes a 2-D tensor and a positive chunk_rows");
   return is_double(a) ? sum_rows_as<On, double>(a, chunk_rows) : sum_rows_as<On, float>(a, chunk_rows);
+}
+
+// Parts of rows, each summed to one row, and these end to end.
+constexpr int64_t parts_at_most = 64;
+
+struct RowsOfPart {
+  const float* from;
+  float* to;
+  int64_t rows, columns, first;  // its first span
+};
+
+struct TotalSpan {  // some columns of one of the parts, each ascending from +0
+  static constexpr int64_t columns = 256, lanes = 64;
+  RowsOfPart all[parts_at_most];
+  int64_t count;
+  FOX_HD void operator()(int64_t i) const {
+    const RowsOfPart& of = all[range_of(all, count, i)];
+    int64_t begin = (i - of.first) * columns, end = begin + columns < of.columns ? begin + columns : of.columns;
+    for (; begin + lanes <= end; begin += lanes) sum(of, begin, lanes);
+    if (begin < end) sum(of, begin, end - begin);
+  }
+  FOX_HD static void sum(const RowsOfPart& of, int64_t first, int64_t size) {
+    float total[lanes];
+    for (int64_t j = 0; j < size; ++j) total[j] = 0.f;
+    for (int64_t r = 0; r < of.rows; ++r)
+      for (int64_t j = 0; j < size; ++j) total[j] = total[j] + of.from[r * of.columns + first + j];
+    for (int64_t j = 0; j < size; ++j) of.to[first + j] = px::one_nan(total[j]);
+  }
+};
+
+template <class On> void total_rows(Tensor out, std::vector<Tensor> parts) {
+  int64_t count = static_cast<int64_t>(parts.size()), spans = 0, filled = 0;
+  FOX_CHECK(1 <= count && count <= parts_at_most, "total_rows takes 1 to ", parts_at_most, " parts");
+  float* to = inout<float>(out, "out", {out.numel()});
+  TotalSpan span{{}, count};
+  for (int64_t i = 0; i < count; ++i) {
+    FOX_CHECK(parts[i].dim() == 2 && parts[i].device() == out.device(), "a part must be 2-D, on the device of out");
+    int64_t rows = parts[i].size(0), columns = parts[i].size(1);
+    FOX_CHECK(filled + columns <= out.numel(), "out must have an element for each column of each part");
+    span.all[i] = RowsOfPart{in<float>(parts[i], "a part", {rows, columns}), to + filled, rows, columns, spans};
+    spans += (columns + TotalSpan::columns - 1) / TotalSpan::columns;
+    filled += columns;
+  }
+  FOX_CHECK(filled == out.numel(), "out must have an element for each column of each part");
+  On::rows(out, spans, 4, span);
 }
 
 template <class On, class T> Tensor matmul_as(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias) {

@@ -121,6 +121,7 @@ template <class T> class Share {
 
 struct Linalg : Cpu {
   static constexpr int sum_lanes = 64;
+  static int64_t span(int64_t size) { return size; }
   template <class T> static void product(const Tensor&, Product<T> p) {
     if (p.n == 1) return column(p);
     multiply(p);
@@ -153,7 +154,9 @@ STABLE_TORCH_LIBRARY_IMPL(foxflow, CPU, m) {
   m.impl("matmul_nt", TORCH_BOX(&matmul_nt<Linalg>));
   m.impl("matmul_rows", TORCH_BOX(&matmul_rows<Linalg>));
   m.impl("sum_rows", TORCH_BOX(&sum_rows<Linalg>));
+  m.impl("total_rows", TORCH_BOX(&total_rows<Linalg>));
   m.impl("accumulate", TORCH_BOX(&accumulate<Linalg>));
+  m.impl("accumulate_outer", TORCH_BOX(&accumulate_outer<Linalg>));
   m.impl("portable", TORCH_BOX(&portable<Linalg>));
   m.impl("portable_pow", TORCH_BOX(&portable_pow<Linalg>));
 }

@@ -8,10 +8,10 @@
 namespace fox {
 // MambaSizes by 32 bits, and where a window's inputs lie in shared memory: u; step; decay.
 struct Window {
-  int steps, heads, head, hidden, b, c, delta, width;
+  int steps, heads, head, hidden, b, c, delta, width, every;
   FOX_HD explicit Window(const MambaSizes& s)
       : steps(s.steps), heads(s.heads), head(s.head), hidden(s.hidden()), b(s.b()), c(s.c()), delta(s.delta()),
-        width(s.width()) {}
+        width(s.width()), every(s.every) {}
   FOX_HD int step() const { return aligned<float>(steps * width); }
   FOX_HD int decay() const { return step() + aligned<float>(steps * heads); }
   FOX_HD int end() const { return decay() + aligned<float>(steps * heads); }
@@ -70,9 +70,8 @@ template <int N> __global__ void __launch_bounds__(512) mamba_kernel(MambaForwar
     const float y = mamba_y(skip, x, sum);
     of.y[at] = y;
     of.gated[at] = mamba_gated(y, row[column]);
-    if (of.kept == 1 && t < w.steps - 1) continue;
-    const int64_t place = of.kept == 1 ? blockIdx.x : first + t;
-    float* to = of.state + (place * w.heads + m) * (N * w.head) + column % w.head;
+    if ((t + 1) % w.every) continue;
+    float* to = of.state + (quotient(first + t, w.every) * w.heads + m) * (N * w.head) + column % w.head;
 #pragma unroll
     for (int n = 0; n < N; ++n) to[n * w.head] = state[n];
   }

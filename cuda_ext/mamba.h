@@ -4,8 +4,10 @@
 #include "row.h"
 
 namespace fox {
+// Of a window's states those after every `every` steps are kept; a backward pass makes the others anew.
 struct MambaSizes {
-  int64_t batch, steps, heads, state, head;
+  int64_t batch, steps, heads, state, head, every;
+  FOX_HD int64_t kept() const { return steps / every; }
   FOX_HD int64_t hidden() const { return heads * head; }
   FOX_HD int64_t b() const { return 2 * hidden(); }
   FOX_HD int64_t c() const { return b() + state; }
@@ -41,11 +43,10 @@ template <class T> FOX_HD T mamba_next(T decay, T before, T drive, T x) {
 template <class T> FOX_HD T mamba_y(T skip, T x, T sum) { return px::one_nan(px::fma(skip, x, sum)); }
 
 // S_t = fma(decay, S_{t-1}, (step * B) * x) with S_{-1} = 0; y = fma(d, x, sum over n of C S_t, a fused chain).
-// A row is up to Lanes columns p of one head of one batch row. `kept` states are kept: all of the window or the last.
+// A row is up to Lanes columns p of one head of one batch row. A state that is not kept lies where the next kept one will.
 template <class T, int Lanes> struct MambaScan {
   const T *u, *step, *decay, *d;
   T *state, *y;
-  int64_t kept;
   MambaSizes sizes;
   Spans spans;
 
@@ -64,8 +65,8 @@ template <class T, int Lanes> struct MambaScan {
   template <bool First> FOX_HD void advance(int64_t t, int64_t m, int64_t p, int64_t lanes) const {
     const T *from = u + t * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
     T seconds = step[t * sizes.heads + m], keep = decay[t * sizes.heads + m], skip = d[m], sum[Lanes];
-    T* now = state + ((kept == 1 ? t / sizes.steps : t) * sizes.heads + m) * sizes.block() + p;
-    const T* before = now - (First || kept == 1 ? 0 : sizes.heads * sizes.block());
+    T* now = state + (quotient(t, sizes.every) * sizes.heads + m) * sizes.block() + p;
+    const T* before = state + (quotient(First ? t : t - 1, sizes.every) * sizes.heads + m) * sizes.block() + p;
     for (int64_t j = 0; j < lanes; ++j) sum[j] = T(0);
     for (int64_t n = 0; n < sizes.state; ++n) {
       T drive = seconds * from[sizes.b() + n], read = from[sizes.c() + n];
@@ -96,20 +97,19 @@ template <class T> struct MambaGate {
   }
 };
 
-inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t state) {
+inline MambaSizes mamba_sizes(const Tensor& u, const Tensor& dt_bias, int64_t state, int64_t every) {
   FOX_CHECK(u.dim() == 3 && dt_bias.dim() == 1, "u must be 3-D and dt_bias 1-D");
   int64_t heads = dt_bias.size(0), rest = u.size(2) - 2 * state - heads;
   FOX_CHECK(heads > 0 && state > 0 && rest > 0 && rest % (2 * heads) == 0, "u must hold 2 H + 2 N + M columns, got ",
             u.size(2));
-  FOX_CHECK(u.size(1) > 0, "u must have steps");
-  return {u.size(0), u.size(1), heads, state, rest / (2 * heads)};
+  FOX_CHECK(u.size(1) > 0 && every > 0 && u.size(1) % every == 0, "u must have steps, and whole parts of `every`");
+  return {u.size(0), u.size(1), heads, state, rest / (2 * heads), every};
 }
 
-// A whole way forward; `kept` as in MambaScan.
+// A whole way forward.
 template <class T> struct MambaForward {
   const T *u, *dt_bias, *a_log, *d;
   T *state, *y, *gated;
-  int64_t kept;
   MambaSizes sizes;
 };
 
@@ -124,27 +124,25 @@ template <class On, class T> void mamba_passes(const Tensor& like, const MambaFo
   On::rows(like, rows * heads.per_row(), 128,
            MambaStep<T>{of.u, of.dt_bias, of.a_log, out<T>(step), out<T>(decay), s, heads});
   On::rows(like, s.batch * s.heads * columns.per_row(), 16,
-           MambaScan<T, On::lanes>{of.u, out<T>(step), out<T>(decay), of.d, of.state, of.y, of.kept, s, columns});
+           MambaScan<T, On::lanes>{of.u, out<T>(step), out<T>(decay), of.d, of.state, of.y, s, columns});
   On::rows(like, rows * channels.per_row(), 128, MambaGate<T>{of.u, of.y, of.gated, s, channels});
 }
 
 template <class On, class T>
 std::tuple<Tensor, Tensor, Tensor> mamba_fwd_as(const Tensor& u, const Tensor& dt_bias, const Tensor& a_log,
-                                                const Tensor& d, int64_t state_size, bool keep_state) {
-  MambaSizes s = mamba_sizes(u, dt_bias, state_size);
-  int64_t kept = keep_state ? s.steps : 1;
-  Tensor state = make<T>(u, {s.batch, kept, s.heads, s.state, s.head});
+                                                const Tensor& d, int64_t state_size, int64_t every) {
+  MambaSizes s = mamba_sizes(u, dt_bias, state_size, every);
+  Tensor state = make<T>(u, {s.batch, s.kept(), s.heads, s.state, s.head});
   Tensor y = make<T>(u, {s.batch, s.steps, s.hidden()}), gated = make<T>(u, {s.batch, s.steps, s.hidden()});
   mamba_passes<On, T>(
       u, {in<T>(u, "u", {s.batch, s.steps, s.width()}), in<T>(dt_bias, "dt_bias", {s.heads}),
-          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}), out<T>(state), out<T>(y), out<T>(gated), kept,
-          s});
+          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}), out<T>(state), out<T>(y), out<T>(gated), s});
   return {state, y, gated};
 }
 template <class On>
 std::tuple<Tensor, Tensor, Tensor> mamba_fwd(Tensor u, Tensor dt_bias, Tensor a_log, Tensor d, int64_t state_size,
-                                             bool keep_state) {
-  return is_double(u) ? mamba_fwd_as<On, double>(u, dt_bias, a_log, d, state_size, keep_state)
-                      : mamba_fwd_as<On, float>(u, dt_bias, a_log, d, state_size, keep_state);
+                                             int64_t every) {
+  return is_double(u) ? mamba_fwd_as<On, double>(u, dt_bias, a_log, d, state_size, every)
+                      : mamba_fwd_as<On, float>(u, dt_bias, a_log, d, state_size, every);
 }
 }  // namespace fox

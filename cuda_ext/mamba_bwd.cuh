@@ -8,14 +8,14 @@
 namespace fox {
 constexpr unsigned back_threads = 512;
 
-// A Window, and behind it: dy and step x [T, M P]; b, c [T, N] and r, a [T, M], rows of P in steps of `stride`;
+// A Window, and behind it: dy and y [T, M P]; b, c [T, N] and r, a [T, M], rows of P in steps of `stride`;
 // ddelta and log_terms [T, M].
 struct BackWindow : Window {
   int state, block, stride;
   FOX_HD explicit BackWindow(const MambaSizes& s) : Window(s), state(s.state), block(s.block()), stride(head | 1) {}
   FOX_HD int dy() const { return end(); }
-  FOX_HD int drive() const { return dy() + aligned<float>(steps * hidden); }
-  FOX_HD int of_b() const { return drive() + aligned<float>(steps * hidden); }
+  FOX_HD int y() const { return dy() + aligned<float>(steps * hidden); }
+  FOX_HD int of_b() const { return y() + aligned<float>(steps * hidden); }
   FOX_HD int of_c() const { return of_b() + steps * state * stride; }
   FOX_HD int of_r() const { return of_c() + steps * state * stride; }
   FOX_HD int of_a() const { return of_r() + steps * heads * stride; }
@@ -26,84 +26,141 @@ struct BackWindow : Window {
   FOX_HD unsigned by_columns() const { return (hidden + 31) / 32 * 32; }
 };
 
-// Elements `stride` apart of step t, or 0 before the window.
+// Elements `stride` apart of a state, or 0 before the window.
 template <int Size> __device__ void read_state(float (&to)[Size], const float* from, int stride, bool within) {
 #pragma unroll
   for (int i = 0; i < Size; ++i) to[i] = within ? from[i * stride] : 0.f;
 }
 
-template <int N, int M> struct BackRow {
+// Four neighbours of each of some steps.
+template <int Steps> __device__ void read_steps(float (&to)[Steps][4], const float* from, int stride) {
+#pragma unroll
+  for (int i = 0; i < Steps; ++i) {
+    float4 quad = *reinterpret_cast<const float4*>(from + i * stride);
+    to[i][0] = quad.x, to[i][1] = quad.y, to[i][2] = quad.z, to[i][3] = quad.w;
+  }
+}
+
+// The states of N by M are kept after every Every steps; those of the steps of such a part are made anew in registers.
+template <int N, int M, int Every> struct BackRow {
   const MambaBuffers<float>& of;
   BackWindow w;
   float* shared;
   int64_t first;
 
-  __device__ const float* state(int t) const { return of.state + (first + t) * (M * w.block); }
+  __device__ int parts() const { return w.steps / Every; }
+  __device__ const float* kept(int part) const { return of.kept + (first / Every + part) * (M * w.block); }
 
-  // dy, dz and step x; dgated and y lie in the places of dy and step x.
+  // dy and dz; dgated and y lie in the places of dy and y.
   __device__ void gate() const {
     for (int i = threadIdx.x; i < w.steps * w.hidden; i += blockDim.x) {
       int t = i / w.hidden, j = i % w.hidden;
-      float *dy = shared + w.dy() + i, *drive = shared + w.drive() + i;
-      float z = shared[t * w.width + j], s = px::sigmoid(z), grad = *dy;
-      of.grad_u[(first + t) * w.width + j] = mamba_grad_z(grad, *drive, z, s);
+      float *dy = shared + w.dy() + i, z = shared[t * w.width + j], s = px::sigmoid(z), grad = *dy;
+      of.grad_u[(first + t) * w.width + j] = mamba_grad_z(grad, shared[w.y() + i], z, s);
       *dy = mamba_grad_y(grad, z, s);
-      *drive = shared[w.step() + t * M + j / w.head] * shared[t * w.width + w.hidden + j];
     }
   }
 
-  // b and c of one element.
+  // b and c of one element: head by head, each along the steps of a part.
   __device__ void sum_heads(int e) const {
     if (e >= w.block) return;
     const int n = e / w.head, p = e % w.head;
-    float carried[M] = {}, now[M], next[M], later[M];
-    read_state(now, state(w.steps - 1) + e, w.block, true);
-    read_state(next, state(w.steps - 2) + e, w.block, w.steps > 1);
-#pragma unroll 3
-    for (int t = w.steps - 1; t >= 0; --t) {
-      read_state(later, state(t - 2) + e, w.block, t > 1);
-      const float *dy = shared + w.dy() + t * w.hidden + p, *drive = shared + w.drive() + t * w.hidden + p;
-      const float read = shared[t * w.width + w.c + n];
-      float keep[M], b = 0.f, c = 0.f;
-      read_quads(keep, shared + w.decay() + t * M);
+    float carried[M] = {}, before[M];
+    read_state(before, kept(parts() - 2) + e, w.block, parts() > 1);
+    for (int part = parts() - 1; part >= 0; --part) {
+      const int begin = part * Every;
+      float later[M], last[M], b[Every] = {}, c[Every] = {}, write[Every], read[Every];
+      read_state(later, kept(part - 2) + e, w.block, part > 1);
+      if (Every == 1) read_state(last, kept(part) + e, w.block, true);
 #pragma unroll
-      for (int m = 0; m < M; ++m) {
-        float grad = px::fma(read, dy[m * w.head], carried[m]);
-        c = px::fma(now[m], dy[m * w.head], c);
-        b = px::fma(grad, drive[m * w.head], b);
-        carried[m] = keep[m] * grad;
-        now[m] = next[m], next[m] = later[m];
+      for (int i = 0; i < Every; ++i) {
+        write[i] = shared[(begin + i) * w.width + w.b + n];
+        read[i] = shared[(begin + i) * w.width + w.c + n];
       }
-      shared[w.of_b() + (t * N + n) * w.stride + p] = b;
-      shared[w.of_c() + (t * N + n) * w.stride + p] = c;
+#pragma unroll
+      for (int quad = 0; quad < M; quad += 4) {
+        float keep[Every][4], seconds[Every][4];
+        read_steps(keep, shared + w.decay() + begin * M + quad, M);
+        read_steps(seconds, shared + w.step() + begin * M + quad, M);
+#pragma unroll
+        for (int h = 0; h < 4; ++h) {
+          const int m = quad + h;
+          float now[Every], drive[Every], dy[Every];
+#pragma unroll
+          for (int i = 0; i < Every; ++i) {
+            const float x = shared[(begin + i) * w.width + w.hidden + m * w.head + p];
+            dy[i] = shared[w.dy() + (begin + i) * w.hidden + m * w.head + p];
+            drive[i] = seconds[i][h] * x;
+            now[i] = Every == 1 ? last[m]
+                                : mamba_next(keep[i][h], i ? now[i ? i - 1 : 0] : before[m], seconds[i][h] * write[i], x);
+          }
+#pragma unroll
+          for (int i = Every - 1; i >= 0; --i) {
+            float grad = px::fma(read[i], dy[i], carried[m]);
+            c[i] = px::fma(now[i], dy[i], c[i]);
+            b[i] = px::fma(grad, drive[i], b[i]);
+            carried[m] = keep[i][h] * grad;
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < Every; ++i) {
+        shared[w.of_b() + ((begin + i) * N + n) * w.stride + p] = b[i];
+        shared[w.of_c() + ((begin + i) * N + n) * w.stride + p] = c[i];
+      }
+#pragma unroll
+      for (int m = 0; m < M; ++m) before[m] = later[m];
     }
   }
 
-  // r, a and dx of one column.
+  // r, a and dx of one column: n by n, each along the steps of a part.
   __device__ void sum_states(int column) const {
     if (column >= w.hidden) return;
     const int m = column / w.head, p = column % w.head, e = m * w.block + p;
     const float skip = of.d[m];
-    float carried[N] = {}, before[N], next[N];
-    read_state(before, state(w.steps - 2) + e, w.head, w.steps > 1);
-#pragma unroll 2
-    for (int t = w.steps - 1; t >= 0; --t) {
-      read_state(next, state(t - 2) + e, w.head, t > 1);
-      const float dy = shared[w.dy() + t * w.hidden + column], keep = shared[w.decay() + t * M + m];
-      float write[N], read[N], r = 0.f, a = 0.f;
-      read_quads(write, shared + t * w.width + w.b);
-      read_quads(read, shared + t * w.width + w.c);
+    float carried[N] = {}, before[N];
+    read_state(before, kept(parts() - 2) + e, w.head, parts() > 1);
+    for (int part = parts() - 1; part >= 0; --part) {
+      const int begin = part * Every;
+      float r[Every] = {}, a[Every] = {}, dy[Every], keep[Every], seconds[Every], x[Every];
 #pragma unroll
-      for (int n = 0; n < N; ++n) {
-        float grad = px::fma(read[n], dy, carried[n]);
-        r = px::fma(grad, write[n], r);
-        a = px::fma(grad, before[n], a);
-        carried[n] = keep * grad;
-        before[n] = next[n];
+      for (int i = 0; i < Every; ++i) {
+        dy[i] = shared[w.dy() + (begin + i) * w.hidden + column];
+        x[i] = shared[(begin + i) * w.width + w.hidden + column];
+        keep[i] = shared[w.decay() + (begin + i) * M + m];
+        seconds[i] = shared[w.step() + (begin + i) * M + m];
       }
-      shared[w.of_r() + (t * M + m) * w.stride + p] = r;
-      shared[w.of_a() + (t * M + m) * w.stride + p] = a;
-      of.grad_u[(first + t) * w.width + w.hidden + column] = mamba_grad_x(shared[w.step() + t * M + m], r, skip, dy);
+#pragma unroll
+      for (int quad = 0; quad < N; quad += 4) {
+        float write[Every][4], read[Every][4];
+        read_steps(write, shared + begin * w.width + w.b + quad, w.width);
+        read_steps(read, shared + begin * w.width + w.c + quad, w.width);
+#pragma unroll
+        for (int h = 0; h < 4; ++h) {
+          const int n = quad + h;
+          float past[Every];
+#pragma unroll
+          for (int i = 0; i < Every; ++i)
+            past[i] = i ? mamba_next(keep[i ? i - 1 : 0], past[i ? i - 1 : 0], seconds[i ? i - 1 : 0] * write[i ? i - 1 : 0][h],
+                                     x[i ? i - 1 : 0])
+                        : before[n];
+          before[n] = part > 1 ? kept(part - 2)[e + n * w.head] : 0.f;
+#pragma unroll
+          for (int i = Every - 1; i >= 0; --i) {
+            float grad = px::fma(read[i][h], dy[i], carried[n]);
+            r[i] = px::fma(grad, write[i][h], r[i]);
+            a[i] = px::fma(grad, past[i], a[i]);
+            carried[n] = keep[i] * grad;
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < Every; ++i) {
+        const int t = begin + i;
+        shared[w.of_r() + (t * M + m) * w.stride + p] = r[i];
+        shared[w.of_a() + (t * M + m) * w.stride + p] = a[i];
+        of.grad_u[(first + t) * w.width + w.hidden + column] = mamba_grad_x(seconds[i], r[i], skip, dy[i]);
+      }
     }
   }
 
@@ -147,12 +204,13 @@ template <int N, int M> struct BackRow {
   }
 };
 
-template <int N, int M> __global__ void __launch_bounds__(back_threads) mamba_bwd_kernel(MambaBuffers<float> of) {
+template <int N, int M, int Every>
+__global__ void __launch_bounds__(back_threads) mamba_bwd_kernel(MambaBuffers<float> of) {
   const BackWindow w(of.sizes);
   const int64_t first = blockIdx.x * static_cast<int64_t>(w.steps);
-  const BackRow<N, M> row{of, w, shared_memory<float>(), first};
+  const BackRow<N, M, Every> row{of, w, shared_memory<float>(), first};
   fetch(row.shared + w.dy(), of.grad_gated + first * w.hidden, w.steps * w.hidden);
-  fetch(row.shared + w.drive(), of.y + first * w.hidden, w.steps * w.hidden);
+  fetch(row.shared + w.y(), of.y + first * w.hidden, w.steps * w.hidden);
   w.take(row.shared, of.u, of.dt_bias, of.a_log, first);
   __syncthreads();
   row.gate();
@@ -170,12 +228,13 @@ template <int N, int M> __global__ void __launch_bounds__(back_threads) mamba_bw
 
 inline bool staged(const Tensor& like, const MambaBuffers<float>& of) {
   const MambaSizes& s = of.sizes;
-  const bool large = s.state == 16 && s.heads == 8;
-  if (!fits_window(s) || (!large && (s.state != 4 || s.heads != 4))) return false;
+  const bool large = s.state == 16 && s.heads == 8, whole = s.every == 1;
+  if (!fits_window(s) || (!large && (s.state != 4 || s.heads != 4)) || (!whole && s.every != 4)) return false;
   const BackWindow w(s);
   const unsigned threads = w.by_elements() + w.by_columns() + 32;
   const size_t bytes = w.all() * sizeof(float);
-  const auto kernel = large ? mamba_bwd_kernel<16, 8> : mamba_bwd_kernel<4, 4>;
+  const auto kernel = large ? (whole ? mamba_bwd_kernel<16, 8, 1> : mamba_bwd_kernel<16, 8, 4>)
+                            : (whole ? mamba_bwd_kernel<4, 4, 1> : mamba_bwd_kernel<4, 4, 4>);
   if (threads > back_threads || !reserve(like, reinterpret_cast<const void*>(kernel), bytes)) return false;
   if (s.batch == 0) return true;
   launch("mamba_bwd_kernel", kernel, {blocks_of(s.batch, 1), threads, bytes}, like, of);

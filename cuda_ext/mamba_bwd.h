@@ -4,9 +4,11 @@
 
 namespace fox {
 // What the passes below share. Scratch: step, decay, log_terms [B,T,M]; grad_y [B,T,M,P]; grad_state [B,M,N,P];
-// of each column p, before the sums over p: b, c [B,T,N,P] and r, a [B,T,M,P].
+// of each column p, before the sums over p: b, c [B,T,N,P] and r, a [B,T,M,P]. `kept` holds the kept states, `state`
+// every one of them, in passes that make none anew.
 template <class T> struct MambaBuffers {
-  const T *u, *state, *y, *dt_bias, *a_log, *d, *grad_gated;
+  const T *u, *kept, *y, *dt_bias, *a_log, *d, *grad_gated;
+  const T* state;
   T *grad_u, *grad_dt_bias, *grad_a_log, *grad_d;
   T *step, *decay, *log_terms, *grad_y, *grad_state, *b, *c, *r, *a;
   MambaSizes sizes;
@@ -206,14 +208,34 @@ template <class T, int Group> struct MambaParameters {
   }
 };
 
-// In six passes, or as a `staged(like, of)` of the device holds them in one, without scratch.
-template <class On, class T> void mamba_bwd_passes(const Tensor& like, const MambaBuffers<T>& of) {
-  if constexpr (requires { staged(like, of); })
-    if (staged(like, of)) return;
+// All states of every window, as the way forward made them.
+template <class On, class T> Tensor mamba_states(const Tensor& like, const MambaBuffers<T>& of) {
+  MambaSizes s = of.sizes;
+  s.every = 1;
+  Tensor state = make<T>(like, {s.batch, s.steps, s.heads, s.state, s.head});
+  Tensor y = make<T>(like, {s.batch, s.steps, s.hidden()});
+  Spans columns{s.head, On::lanes};
+  On::rows(like, s.batch * s.heads * columns.per_row(), 16,
+           MambaScan<T, On::lanes>{of.u, of.step, of.decay, of.d, out<T>(state), out<T>(y), s, columns});
+  return state;
+}
+
+// In six passes, and one for the states that were not kept.
+template <class On, class T> void mamba_bwd_passes(const Tensor& like, MambaBuffers<T> of) {
   const MambaSizes& s = of.sizes;
   int64_t rows = s.batch * s.steps;
+  Tensor step = make<T>(like, {rows, s.heads}), decay = make<T>(like, {rows, s.heads});
+  Tensor log_terms = make<T>(like, {rows, s.heads}), grad_y = make<T>(like, {rows, s.hidden()});
+  Tensor grad_state = make<T>(like, {s.batch, s.heads * s.block()});
+  Tensor b = make<T>(like, {rows, s.block()}), c = make<T>(like, {rows, s.block()});
+  Tensor r = make<T>(like, {rows, s.hidden()}), a = make<T>(like, {rows, s.hidden()});
+  of.step = out<T>(step), of.decay = out<T>(decay), of.log_terms = out<T>(log_terms), of.grad_y = out<T>(grad_y);
+  of.grad_state = out<T>(grad_state), of.b = out<T>(b), of.c = out<T>(c), of.r = out<T>(r), of.a = out<T>(a);
   Spans heads{s.heads, On::span(s.heads)}, columns{s.head, On::lanes}, channels{s.hidden(), On::span(s.hidden())};
   On::rows(like, rows * heads.per_row(), 128, MambaStep<T>{of.u, of.dt_bias, of.a_log, of.step, of.decay, s, heads});
+  std::optional<Tensor> states;
+  if (s.every > 1 && !On::makes_states(of)) states = mamba_states<On>(like, of);
+  of.state = states ? out<T>(*states) : of.kept;
   On::rows(like, rows * channels.per_row(), 64, MambaGateBwd<T>{of, channels});
   On::rows(like, s.batch * columns.per_row(), 2, MambaScanBwd<T, On::lanes>{of, columns});
   On::rows(like, groups<On>(rows * s.state), 256, MambaJoin<T, On::group>{of});
@@ -221,26 +243,29 @@ template <class On, class T> void mamba_bwd_passes(const Tensor& like, const Mam
   On::rows(like, groups<On>(s.batch * s.heads), 16, MambaParameters<T, On::group>{of});
 }
 
+// By these passes, or as a `staged(like, of)` of the device holds them in one, without scratch.
 template <class On, class T>
 std::tuple<Tensor, Tensor, Tensor, Tensor> mamba_bwd_as(const Tensor& u, const Tensor& state, const Tensor& y,
                                                         const Tensor& dt_bias, const Tensor& a_log, const Tensor& d,
                                                         const Tensor& grad_gated) {
-  FOX_CHECK(state.dim() == 5, "state must be 5-D");
-  MambaSizes s = mamba_sizes(u, dt_bias, state.size(3));
-  int64_t steps = s.batch * s.steps * s.heads, columns = steps * s.head, blocks = s.batch * s.steps * s.block();
+  FOX_CHECK(state.dim() == 5 && state.size(1) > 0 && u.size(1) % state.size(1) == 0,
+            "state must be 5-D, its second axis a part of u's");
+  MambaSizes s = mamba_sizes(u, dt_bias, state.size(3), u.size(1) / state.size(1));
   Tensor grad_u = make<T>(u, {s.batch, s.steps, s.width()}), grad_dt_bias = make<T>(u, {s.batch, s.heads});
   Tensor grad_a_log = make<T>(u, {s.batch, s.heads}), grad_d = make<T>(u, {s.batch, s.heads});
-  Tensor step = make<T>(u, {steps}), decay = make<T>(u, {steps}), log_terms = make<T>(u, {steps});
-  Tensor grad_y = make<T>(u, {columns}), grad_state = make<T>(u, {s.batch * s.heads * s.block()});
-  Tensor b = make<T>(u, {blocks}), c = make<T>(u, {blocks}), r = make<T>(u, {columns}), a = make<T>(u, {columns});
-  mamba_bwd_passes<On, T>(
-      u, {in<T>(u, "u", {s.batch, s.steps, s.width()}),
-          in<T>(state, "state", {s.batch, s.steps, s.heads, s.state, s.head}),
-          in<T>(y, "y", {s.batch, s.steps, s.hidden()}), in<T>(dt_bias, "dt_bias", {s.heads}),
-          in<T>(a_log, "a_log", {s.heads}), in<T>(d, "d", {s.heads}),
-          in<T>(grad_gated, "grad_gated", {s.batch, s.steps, s.hidden()}), out<T>(grad_u), out<T>(grad_dt_bias),
-          out<T>(grad_a_log), out<T>(grad_d), out<T>(step), out<T>(decay), out<T>(log_terms), out<T>(grad_y),
-          out<T>(grad_state), out<T>(b), out<T>(c), out<T>(r), out<T>(a), s});
+  MambaBuffers<T> of{};
+  of.u = in<T>(u, "u", {s.batch, s.steps, s.width()});
+  of.kept = in<T>(state, "state", {s.batch, s.kept(), s.heads, s.state, s.head});
+  of.y = in<T>(y, "y", {s.batch, s.steps, s.hidden()});
+  of.dt_bias = in<T>(dt_bias, "dt_bias", {s.heads});
+  of.a_log = in<T>(a_log, "a_log", {s.heads});
+  of.d = in<T>(d, "d", {s.heads});
+  of.grad_gated = in<T>(grad_gated, "grad_gated", {s.batch, s.steps, s.hidden()});
+  of.grad_u = out<T>(grad_u), of.grad_dt_bias = out<T>(grad_dt_bias), of.grad_a_log = out<T>(grad_a_log);
+  of.grad_d = out<T>(grad_d), of.sizes = s;
+  bool done = false;
+  if constexpr (requires { staged(u, of); }) done = staged(u, of);
+  if (!done) mamba_bwd_passes<On>(u, of);
   return {grad_u, grad_dt_bias, grad_a_log, grad_d};
 }
 template <class On>

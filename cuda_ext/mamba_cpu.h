@@ -44,11 +44,12 @@ template <class T, int Lanes> struct MambaHeadsScan {
 
   template <int Heads> FOX_HD void scan(int64_t row, int64_t m, int64_t p) const {
     const int64_t first = row * of.sizes.steps, all = of.sizes.heads * of.sizes.block();
-    const int64_t stride = of.kept == 1 ? 0 : all;
-    T* now = of.state + (of.kept == 1 ? row : first) * all + m * of.sizes.block() + p;
+    T *now = of.state + row * of.sizes.kept() * all + m * of.sizes.block() + p, *before = now;
     advance<true, Heads>(first, m, p, now, now);
-    for (int64_t t = first + 1; t < first + of.sizes.steps; ++t, now += stride)
-      advance<false, Heads>(t, m, p, now, now + stride);
+    for (int64_t t = 1; t < of.sizes.steps; ++t, before = now) {
+      if (t % of.sizes.every == 0) now += all;
+      advance<false, Heads>(first + t, m, p, before, now);
+    }
   }
 
   template <bool First, int Heads>
@@ -90,45 +91,75 @@ template <int Lanes> FOX_HD void sum_square(const float* x, float* to) {
   *reinterpret_cast<Vec*>(to) = sum;
 }
 
-// MambaScanBwd and MambaJoin where a head is one vector wide: the sums over heads of one step stay in the cache.
+// MambaScanBwd and MambaJoin where a head is one vector wide: the sums over heads of one step stay in the cache, as do
+// the states between two that were kept, which are made anew.
 template <class T, int Lanes> struct MambaHeadScanBwd {
   MambaBuffers<T> of;
-  static constexpr int64_t most_state = 64;
+  static constexpr int64_t most_state = 64, most_states = 1 << 14;
   static bool fits(const MambaSizes& sizes) {
-    return sizes.head == Lanes && sizes.state % Lanes == 0 && sizes.state <= most_state && sizeof(T) == sizeof(float);
+    return sizes.head == Lanes && sizes.state % Lanes == 0 && sizes.state <= most_state && sizeof(T) == sizeof(float) &&
+           sizes.every * sizes.heads * sizes.block() <= most_states;
   }
 
   FOX_HD void operator()(int64_t row) const {
     const MambaSizes& sizes = of.sizes;
-    const int64_t block = sizes.block(), first = row * sizes.steps;
-    T* carried = of.grad_state + row * sizes.heads * block;
-    T b[most_state * Lanes], c[most_state * Lanes];
-    for (int64_t e = 0; e < sizes.heads * block; ++e) carried[e] = T(0);
-    for (int64_t t = first + sizes.steps - 1; t >= first; --t) {
-      for (int64_t e = 0; e < block; ++e) b[e] = c[e] = T(0);
-      int64_t m = 0;
-      for (; m + 2 <= sizes.heads; m += 2)
-        t == first ? heads<true, 2>(t, m, carried, b, c) : heads<false, 2>(t, m, carried, b, c);
-      for (; m < sizes.heads; ++m)
-        t == first ? heads<true, 1>(t, m, carried, b, c) : heads<false, 1>(t, m, carried, b, c);
-      T* to = of.grad_u + t * sizes.width();
-      for (int64_t n = 0; n < sizes.state; n += Lanes) {
-        sum_square<Lanes>(b + n * Lanes, to + sizes.b() + n);
-        sum_square<Lanes>(c + n * Lanes, to + sizes.c() + n);
+    const int64_t all = sizes.heads * sizes.block();
+    T* carried = of.grad_state + row * all;
+    T states[most_states];
+    for (int64_t e = 0; e < all; ++e) carried[e] = T(0);
+    for (int64_t part = sizes.kept() - 1; part >= 0; --part) {
+      const int64_t first = row * sizes.steps + part * sizes.every;
+      const T *kept = of.kept + (row * sizes.kept() + part) * all, *before = part ? kept - all : nullptr;
+      for (int64_t i = 0; i + 1 < sizes.every; ++i)
+        part || i ? forward<false>(first + i, i ? states + (i - 1) * all : before, states + i * all)
+                  : forward<true>(first, states, states);
+      for (int64_t i = sizes.every - 1; i >= 0; --i) {
+        const T* now = i + 1 == sizes.every ? kept : states + i * all;
+        part || i ? step<false>(first + i, now, i ? states + (i - 1) * all : before, carried)
+                  : step<true>(first, now, now, carried);
       }
-      for (int64_t n = sizes.b(); n < sizes.delta(); ++n) to[n] = px::one_nan(to[n]);
     }
   }
 
+  // All states of a step, as MambaScan makes them.
+  template <bool First> FOX_HD void forward(int64_t t, const T* before, T* now) const {
+    const MambaSizes& sizes = of.sizes;
+    const T *from = of.u + t * sizes.width(), *x = from + sizes.hidden();
+    for (int64_t m = 0; m < sizes.heads; ++m) {
+      const T seconds = of.step[t * sizes.heads + m], keep = of.decay[t * sizes.heads + m];
+      for (int64_t n = 0; n < sizes.state; ++n) {
+        const T drive = seconds * from[sizes.b() + n];
+        const int64_t e = m * sizes.block() + n * Lanes;
+        FOX_LANES
+        for (int j = 0; j < Lanes; ++j) now[e + j] = mamba_next(keep, First ? T(0) : before[e + j], drive, x[m * Lanes + j]);
+      }
+    }
+  }
+
+  // A step with the states after and before it.
+  template <bool First> FOX_HD void step(int64_t t, const T* now, const T* before, T* carried) const {
+    const MambaSizes& sizes = of.sizes;
+    T b[most_state * Lanes], c[most_state * Lanes];
+    for (int64_t e = 0; e < sizes.block(); ++e) b[e] = c[e] = T(0);
+    int64_t m = 0;
+    for (; m + 2 <= sizes.heads; m += 2) heads<First, 2>(t, m, now, before, carried, b, c);
+    for (; m < sizes.heads; ++m) heads<First, 1>(t, m, now, before, carried, b, c);
+    T* to = of.grad_u + t * sizes.width();
+    for (int64_t n = 0; n < sizes.state; n += Lanes) {
+      sum_square<Lanes>(b + n * Lanes, to + sizes.b() + n);
+      sum_square<Lanes>(c + n * Lanes, to + sizes.c() + n);
+    }
+    for (int64_t n = sizes.b(); n < sizes.delta(); ++n) to[n] = px::one_nan(to[n]);
+  }
+
   template <bool First, int Heads>
-  FOX_HD void heads(int64_t t, int64_t m, T* carried, T* b, T* c) const {
+  FOX_HD void heads(int64_t t, int64_t m, const T* now, const T* before, T* carried, T* b, T* c) const {
     const MambaSizes& sizes = of.sizes;
     const int64_t block = sizes.block(), at = t * sizes.heads + m;
     const T *from = of.u + t * sizes.width(), *x = from + sizes.hidden() + m * Lanes;
-    const T *dy = of.grad_y + t * sizes.hidden() + m * Lanes, *now = of.state + at * block;
-    const T* before = now - (First ? 0 : sizes.heads * block);
+    const T* dy = of.grad_y + t * sizes.hidden() + m * Lanes;
     T r[Heads][Lanes] = {}, a[Heads][Lanes] = {}, drive[Heads][Lanes];
-    carried += m * block;
+    now += m * block, before += m * block, carried += m * block;
     for (int h = 0; h < Heads; ++h)
       for (int j = 0; j < Lanes; ++j) drive[h][j] = of.step[at + h] * x[h * Lanes + j];
     for (int64_t n = 0; n < sizes.state; ++n) {
@@ -149,9 +180,6 @@ template <class T, int Lanes> struct MambaHeadScanBwd {
         b[n * Lanes + j] = b_sum;
         c[n * Lanes + j] = c_sum;
       }
-      if (!First)
-        for (int h = 0; h < Heads; ++h)
-          __builtin_prefetch(before + h * block + n * Lanes - (t > 1 ? sizes.heads * block : 0));
     }
     T* grad_x = of.grad_u + t * sizes.width() + sizes.hidden() + m * Lanes;
     for (int h = 0; h < Heads; ++h)

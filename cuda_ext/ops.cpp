@@ -17,8 +17,12 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("matmul_rows(Tensor a_RM, Tensor b_RN, int chunk_rows) -> Tensor");
   // out[c,n] = sum over the rows r of chunk c of a[r,n]. With chunk_rows >= R it sums chunks (or anything) to one row.
   m.def("sum_rows(Tensor a_RN, int chunk_rows) -> Tensor");
+  // All rows of each part summed to one, and these end to end. At most 64 parts.
+  m.def("total_rows(Tensor(a!) out_N, Tensor[] parts) -> ()");
   // Each sum plus what is fresh of it, element by element; to begin with, 0 plus what is fresh. At most 64 at once.
   m.def("accumulate(Tensor(a!)[] sums, Tensor[] fresh, bool begin) -> ()");
+  // sum[r,m,n] plus a[r,m] b[r,n], or that alone to begin with.
+  m.def("accumulate_outer(Tensor(a!) sum_RMN, Tensor a_RM, Tensor b_RN, bool begin) -> ()");
 
   // Element by element, which = 0 exp, 1 log, 2 log1p, 3 tanh, 4 sigmoid, 5 softplus, 6 sin, 7 cos of portable.h.
   m.def("portable(Tensor x, int which) -> Tensor");
@@ -26,10 +30,10 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("portable_pow(Tensor x, Tensor y) -> Tensor");
 
   // --- digest
-  // The two lane sums of fx1 of each buffer: int64 [buffers, 2], on the host's clock only when read.
-  m.def("digest(Tensor[] buffers) -> Tensor");
-  // Lane sums of part `step mod turns` of the `turns` equal parts of each buffer, at its own position.
-  m.def("digest_turn(Tensor[] buffers, Tensor step, int turns) -> Tensor");
+  // Adds the two lane sums of fx1 of each buffer to int64 [buffers, 2].
+  m.def("digest(Tensor(a!) sums, Tensor[] buffers) -> ()");
+  // Adds those of part `step mod turns` of the `turns` equal parts of each buffer, at its own position, or takes them away.
+  m.def("digest_turn(Tensor(a!) sums, Tensor[] buffers, Tensor step, int turns, bool away) -> ()");
 
   // --- encoder
   // l = x W + b; gate = softmax(l); out = F * gate * x.
@@ -37,10 +41,10 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   // dg = F x dout; dl = gate (dg - sum(gate dg)).
   m.def("vsn_bwd(Tensor x_BTF, Tensor gate_BTF, Tensor grad_out_BTF) -> Tensor grad_logits_BTF");
   // u = [z H | x M,P | B N | C N | delta M]; D = softplus(delta + dt_bias); a = exp(-D e^a_log);
-  // S_t = a S_{t-1} + D B x^T; y = C^T S_t + d x; gated = y silu(z). Without keep_state only the last S is kept (T = 1).
-  m.def("mamba_fwd(Tensor u_BTU, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M, int state_size, bool keep_state)"
-        " -> (Tensor state_BTMNP, Tensor y_BTH, Tensor gated_BTH)");
-  m.def("mamba_bwd(Tensor u_BTU, Tensor state_BTMNP, Tensor y_BTH, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M,"
+  // S_t = a S_{t-1} + D B x^T; y = C^T S_t + d x; gated = y silu(z). Kept are K = T / every states, S_{every-1} the first.
+  m.def("mamba_fwd(Tensor u_BTU, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M, int state_size, int every)"
+        " -> (Tensor state_BKMNP, Tensor y_BTH, Tensor gated_BTH)");
+  m.def("mamba_bwd(Tensor u_BTU, Tensor state_BKMNP, Tensor y_BTH, Tensor dt_bias_M, Tensor a_log_M, Tensor d_M,"
         " Tensor grad_gated_BTH) -> (Tensor grad_u_BTU, Tensor grad_dt_bias_BM, Tensor grad_a_log_BM, Tensor grad_d_BM)");
   // out = gain * norm + bias, norm = (s - mean) / std, s = x + residual; two passes over H; eps 1e-5.
   m.def("layer_norm_fwd(Tensor x_RH, Tensor residual_RH, Tensor gain_H, Tensor bias_H)"

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include "product.cuh"
+#include "product_large.cuh"
 #include "staging.cuh"
 
 namespace fox {
@@ -181,7 +182,7 @@ void launch_cheapest(const Tensor& like, const Product<T>& p, int64_t processors
 
 template <class T> void launch_product(const Tensor& like, const Product<T>& p) {
   if constexpr (sizeof(T) == 8) return launch_tiles<Tiling<16, 16, 32>>(like, p);
-  else
+  else if (!launch_large(like, p))
     launch_cheapest<Tiling<64, 64, 16>, Tiling<64, 32, 16>, Tiling<32, 32, 32>, Tiling<32, 16, 32>, Tiling<16, 16, 64>>(
         like, p, processors_of(like));
 }

@@ -61,6 +61,23 @@ template <class T> __global__ void __launch_bounds__(long_threads) sum_long_kern
   if (row == 0 && column < of.columns) of.out[chunk * of.columns + column] = total;
 }
 
+// A block a span, a thread a column.
+static __global__ void __launch_bounds__(TotalSpan::columns) total_kernel(const __grid_constant__ TotalSpan of) {
+  const RowsOfPart& part = of.all[range_of(of.all, of.count, blockIdx.x)];
+  const int64_t column = (blockIdx.x - part.first) * TotalSpan::columns + threadIdx.x;
+  if (column >= part.columns) return;
+  const float* from = part.from + column;
+  float total = 0.f;
+#pragma unroll 16
+  for (int64_t r = 0; r < part.rows; ++r) total = total + from[r * part.columns];
+  part.to[column] = px::one_nan(total);
+}
+
+inline bool staged(const Tensor& like, int64_t spans, const TotalSpan& of) {
+  if (spans) launch("total_kernel", total_kernel, {blocks_of(spans, 1), TotalSpan::columns}, like, of);
+  return true;
+}
+
 template <class T> bool staged(const Tensor& like, int64_t, const SumRows<T, 1>& of) {
   int64_t chunks = (of.rows + of.chunk_rows - 1) / of.chunk_rows;
   if (of.rows <= short_chunk || of.chunk_rows <= short_chunk) {

@@ -1,7 +1,7 @@
 """Digests and host copies of a step's buffers, made at the moment of capture.
 
-On a GPU each capture point is one digest launch, on a branch of the step; the sums of a step come home in one copy at
-its end, while the next step runs.
+On a GPU each capture point is one digest launch, on a branch of the step; all add to one tensor of sums, which is
+cleared once a step and comes home in one copy at its end, while the next step runs.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ DTYPES = {
     torch.float8_e5m2: "f8_e5m2",
 }
 """torch dtype -> its name in a record."""
+CLEARED = 1024
+"""Rows of sums that are set to zero at once; a step of the trainer takes some 500."""
 
 
 def host_bytes(x: Tensor) -> bytes:
@@ -118,18 +120,18 @@ class Rings:
 
     def before(self, step: Tensor) -> None:
         """Take the old bytes of the step's rows out of the sums; `step` is an int64 scalar on their device."""
-        self.sums -= self._part(step)
+        self._add(step, away=True)
 
     def after(self, step: Tensor) -> None:
         """Put the new bytes of the step's rows into the sums."""
-        self.sums += self._part(step)
+        self._add(step)
 
     def astray(self) -> Tensor:
         """Of each buffer, whether its running sum is no longer that of all its bytes; bool, on their device."""
         return (sums.sums(list(self.buffers.values())) != self.sums).any(1)
 
-    def _part(self, step: Tensor) -> Tensor:
-        return sums.turn_sums(list(self.buffers.values()), step, self._turns)
+    def _add(self, step: Tensor, *, away: bool = False) -> None:
+        sums.add_turn(self.sums, list(self.buffers.values()), step, self._turns, away=away)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class Taken:
     """Buffers that were taken, with their sums on the device."""
 
     notes: tuple[Note, ...]
-    sums: Tensor | None
+    sums: tuple[Tensor, ...]
+    """int64 [buffers, 2], one after another."""
 
 
 class Capture:
@@ -151,6 +154,7 @@ class Capture:
         self._branch = branch
         self._notes: list[Note] = []
         self._sums: list[Tensor] = []
+        self._used = 0
 
     def take(self, buffers: Mapping[str, Tensor], slots: Slots, k: int | None = None) -> None:
         """Digest buffers now, and copy those that are dumped; what has no slot is not recorded.
@@ -164,7 +168,7 @@ class Capture:
         if wanted:
             self._notes.append(note)
             with self._branch.beside(*wanted):
-                self._sums.append(sums.sums(wanted))
+                sums.add(self._rows(len(wanted), wanted[0].device), wanted)
 
     def take_rings(self, rings: Rings, slots: Slots) -> None:
         """Take ring buffers by their running sums; all of them have slots, or none."""
@@ -172,14 +176,28 @@ class Capture:
         if wanted:
             self._notes.append(note)
             with self._branch.beside():
-                self._sums.append(rings.sums.clone())
+                self._rows(len(wanted), rings.sums.device).copy_(rings.sums)
 
     def taken(self) -> Taken:
         """Hand over what was taken, and start anew."""
         self._branch.join()
-        taken = Taken(tuple(self._notes), torch.cat(self._sums) if self._sums else None)
+        self._close()
+        taken = Taken(tuple(self._notes), tuple(self._sums))
         self._notes, self._sums = [], []
         return taken
+
+    def _rows(self, count: int, device: torch.device) -> Tensor:
+        """The next rows for sums, at zero."""
+        if not self._sums or self._used + count > len(self._sums[-1]):
+            self._close()
+            self._sums.append(torch.zeros(max(count, CLEARED), 2, dtype=torch.int64, device=device))
+            self._used = 0
+        self._used += count
+        return self._sums[-1][self._used - count : self._used]
+
+    def _close(self) -> None:
+        if self._sums:
+            self._sums[-1] = self._sums[-1][: self._used]
 
 
 class Arriving:
@@ -207,21 +225,21 @@ def _started(x: Tensor) -> Tensor:
     return torch.empty(x.shape, dtype=x.dtype, pin_memory=x.is_cuda).copy_(x, non_blocking=True)
 
 
-def captured(notes: Sequence[Note], home: Tensor | None) -> tuple[flow.Captured, ...]:
+def captured(notes: Sequence[Note], home: Sequence[Tensor]) -> tuple[flow.Captured, ...]:
     """Buffers with their digests, in dataflow order, as `flow.Buffers`: the type names the rows that it stands for.
 
     Args:
         notes: of `Taken`.
         home: its sums, on the host.
     """
-    if home is None:
+    if not notes:
         return ()
     columns, at, heads = _columns(tuple([note.form for note in notes]))
     data = None
     if any(note.data is not None for note in notes):
         copies = [copy for note in notes for copy in note.data or (None,) * len(note.form.names)]
         data = tuple([copies[i] for i in at])
-    digests = digest.finish(home.numpy().view(np.uint64)[at], heads)
+    digests = digest.finish(torch.cat(list(home)).numpy().view(np.uint64)[at], heads)
     return cast("tuple[flow.Captured, ...]", flow.Buffers(columns=columns, digests=digests, data=data))
 
 

@@ -5,7 +5,8 @@ Axes as in docs/trainer.md; R = B T rows.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from math import gcd
 
 from torch import Tensor
 
@@ -14,6 +15,9 @@ from foxflow.config import Shape
 from foxflow.ops import encoder as ops
 from foxflow.ops import recurrence
 from foxflow.ops.linalg import matmul
+
+Every = Callable[[Shape], int]
+"""After how many steps a Mamba state is kept; those between are made anew on the way back."""
 
 
 def forward(w: Named, s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_B: Tensor) -> Tensor:
@@ -51,15 +55,15 @@ def _cell(w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
     return recurrence.cfc_fwd(drive_in, drive_rec, w["trunk.cfc_b"], x["carry"], x["dt"], w["trunk.cfc_tau"])
 
 
-def _block(name: str, entry: str, learns: bool) -> tuple[Stage, ...]:
-    """A Mamba-2 block and its layer norm; where a backward pass follows, the states of the whole window are kept."""
+def _block(name: str, entry: str, every: Every) -> tuple[Stage, ...]:
+    """A Mamba-2 block and its layer norm."""
     mamba, norm, m = f"mamba_{name}", f"ln_{name}", f"trunk.m{name}"
 
     def project(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
         return (matmul(x[entry].view(-1, s.H), w[f"{m}_u"]).view(-1, s.T, s.U),)
 
-    def scan(w: Named, s: Shape, x: Named, keep: bool) -> tuple[Tensor, ...]:
-        return recurrence.mamba_fwd(x[f"{mamba}_u"], w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], s.N, keep)
+    def scan(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
+        return recurrence.mamba_fwd(x[f"{mamba}_u"], w[f"{m}_dtb"], w[f"{m}_alog"], w[f"{m}_d"], s.N, every(s))
 
     def out(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
         return (matmul(x[f"{mamba}_gated"].view(-1, s.H), w[f"{m}_o"]).view(-1, s.T, s.H),)
@@ -71,22 +75,24 @@ def _block(name: str, entry: str, learns: bool) -> tuple[Stage, ...]:
 
     return (
         Stage((f"{mamba}_u",), project),
-        Stage((f"{mamba}_state", f"{mamba}_y", f"{mamba}_gated"), partial(scan, keep=learns)),
+        Stage((f"{mamba}_state", f"{mamba}_y", f"{mamba}_gated"), scan),
         Stage((f"{mamba}_out",), out),
         Stage((f"{norm}_out", f"{norm}_norm", f"{norm}_rstd"), normalise),
     )
 
 
-def _stages(learns: bool) -> tuple[Stage, ...]:
+def _stages(every: Every) -> tuple[Stage, ...]:
     return (
         Stage(("vsn_gate", "vsn_out"), _vsn),
         Stage(("enc_in",), _enc_in),
-        *_block("a", "enc_in", learns),
-        *_block("b", "ln_a_out", learns),
+        *_block("a", "enc_in", every),
+        *_block("b", "ln_a_out", every),
         Stage(("attn_alpha", "attn_ctx"), _attention),
         Stage(("cfc_cand", "cfc_decay", "h"), _cell),
     )
 
 
-ACTS, LEARNS = _stages(False), _stages(True)
+ACTS, LEARNS = _stages(lambda s: s.T), _stages(lambda s: gcd(s.T, 4))
 """The forward pass from `window`, `carry` and `dt` to `h`; the second one for a backward pass to follow."""
+SHOWS = _stages(lambda _: 1)
+"""As `LEARNS`, with the Mamba states of every step, as a record holds them."""

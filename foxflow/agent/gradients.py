@@ -27,14 +27,6 @@ def _attn_ctx(w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
     return (matmul_nt(x["cfc_grad_b_scratch"], w["trunk.cfc_w_in"]),)
 
 
-def _cell_in(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
-    return (matmul_rows(x["attn_ctx"], x["cfc_grad_b_scratch"], 1),)
-
-
-def _cell_rec(_w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
-    return (matmul_rows(x["carry"], x["cfc_grad_b_scratch"], 1),)
-
-
 def _attention(w: Named, s: Shape, x: Named) -> tuple[Tensor, ...]:
     """The gradient of the pooled rows, which is the rows of the norm's bias, and the rows of q."""
     grad, grad_q = ops.attention_bwd(x["ln_b_out"], w["trunk.attn_q"], x["attn_alpha"], x["grad_attn_ctx"])
@@ -103,13 +95,18 @@ def _block(name: str, entry: str, specimens: Specimens) -> tuple[Stage, ...]:
     )
 
 
+OUTER = {
+    "cfc_grad_w_in_scratch": ("attn_ctx", "cfc_grad_b_scratch"),
+    "cfc_grad_w_rec_scratch": ("carry", "cfc_grad_b_scratch"),
+}
+"""Scratches that are outer products -> of what; too large to be made before they are added to what is kept."""
+
+
 def trunk(specimens: Specimens) -> tuple[Stage, ...]:
     """From `grad_h_t_combined` and what `encoder.LEARNS` left behind."""
     return (
         Stage(("cfc_grad_b_scratch", "cfc_grad_tau_scratch"), _cell),
         Stage(("grad_attn_ctx",), _attn_ctx),
-        Stage(("cfc_grad_w_in_scratch",), _cell_in, aside=True),
-        Stage(("cfc_grad_w_rec_scratch",), _cell_rec, aside=True),
         Stage(("grad_ln_b_bias_per_row", "attn_grad_q_scratch"), _attention),
         *_block("b", "ln_a_out", specimens),
         Stage(("grad_ln_a_bias_per_row",), _past_b),

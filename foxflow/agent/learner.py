@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import torch
 from torch import Tensor
 
 from foxflow.agent.parameters import TARGETS, Layout, draw
-from foxflow.agent.seams import Specimens, norms, scratch_sums, sums
+from foxflow.agent.seams import Specimens, norms, scratch_sums, totals
 from foxflow.config import CHUNK, Shape
 from foxflow.ops import learn
 
@@ -24,7 +22,10 @@ def chunk_sums(rows: Tensor, batch: int, specimens: Specimens) -> Tensor:
 
 def total(chunks: Tensor, specimens: Specimens) -> Tensor:
     """Sum over chunks, flat."""
-    return sums(chunks.view(chunks.shape[0], -1), chunks.shape[0], specimens).view(-1)
+    flat = chunks.view(chunks.shape[0], -1)
+    out = flat.new_empty(flat.shape[1])
+    totals(out, [flat], specimens)
+    return out
 
 
 def change(before_W: Tensor, after_W: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,8 +70,7 @@ class Learner:
         batch = self._shape.B
         every = chunks | {SCRATCHES[name]: chunk_sums(x, batch, self._specimens) for name, x in scratch.items()}
         flat = [every[weight.key].view(every[weight.key].shape[0], -1) for weight in self.layout.weights]
-        runs = [torch.cat(list(alike), 1) for _, alike in groupby(flat, len)]
-        torch.cat([total(run, self._specimens) for run in runs], out=self._grad)
+        totals(self._grad, flat, self._specimens)
         return norms(self._grad, self.layout.offsets, self._specimens)
 
     def update(self, norm: Tensor, isv: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,8 @@ The trainer and the replay of a single kernel go through the same functions, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from foxflow.config import Shape
 from foxflow.ops import iqn, learn, policy
 from foxflow.ops import specimens as racy
-from foxflow.ops.linalg import accumulate, matmul_rows, sum_rows
+from foxflow.ops.linalg import matmul_rows, sum_rows, total_rows
 
 Specimens = tuple[str, ...]
 """Names of the catalogue; none in a clean run."""
@@ -40,13 +41,9 @@ def row_products(x_RM: Tensor, grad_RN: Tensor, rows: int, specimens: Specimens)
     return matmul_rows(x_RM, grad_RN, rows)
 
 
-def begun(fresh: Mapping[str, Tensor], specimens: Specimens) -> dict[str, Tensor]:
-    """What a step gathers by name after its first iteration."""
-    sums = {name: torch.empty_like(x) for name, x in fresh.items()}
-    accumulate(list(sums.values()), list(fresh.values()), begin=True)
-    if "empty_scratch" in specimens:
-        sums |= {name: x.new_empty(x.shape).add_(x) for name, x in fresh.items() if name.startswith("cfc_")}
-    return sums
+def clears(name: str, specimens: Specimens) -> bool:
+    """Whether what a step gathers under a name starts from zero."""
+    return "empty_scratch" not in specimens or not name.startswith("cfc_")
 
 
 def sums(x_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
@@ -54,6 +51,15 @@ def sums(x_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:
     if "float_atomics" in specimens:
         return racy.float_atomics(x_RN)
     return sum_rows(x_RN, rows)
+
+
+def totals(out_N: Tensor, parts: Sequence[Tensor], specimens: Specimens) -> None:
+    """Sum all rows of each part, these sums end to end."""
+    if "float_atomics" in specimens:
+        runs = [torch.cat(list(alike), 1) for _, alike in groupby(parts, len)]
+        torch.cat([racy.float_atomics(run).view(-1) for run in runs], out=out_N)
+    else:
+        total_rows(out_N, parts)
 
 
 def scratch_sums(scratch_RN: Tensor, rows: int, specimens: Specimens) -> Tensor:

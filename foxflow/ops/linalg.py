@@ -117,6 +117,25 @@ def sum_rows(a_RN: Tensor, chunk_rows: int) -> Tensor:
     return result
 
 
+def total_rows(out_N: Tensor, parts: Sequence[Tensor]) -> None:
+    """Sum all rows of each of several tensors, ascending from +0, and lay these sums end to end, all by one launch.
+
+    Args:
+        out_N: float32, contiguous, one element for each column of each part; written.
+        parts: float32 [rows, columns], at most 64.
+
+    Raises:
+        Mistake: there are none or too many, one is not float32 and 2-D, or their columns do not fill out_N.
+    """
+    check.tensor(out_N, "out_N", "N", torch.float32)
+    if not 1 <= len(parts) <= MOST_SUMS:
+        raise must("parts", f"be 1 to {MOST_SUMS}", str(len(parts)))
+    for i, part in enumerate(parts):
+        check.tensor(part, f"parts[{i}]", "RC", torch.float32, like=out_N)
+    check.size(out_N, "out_N", 0, sum(part.shape[1] for part in parts), "the columns of all parts")
+    _C.total_rows(out_N, [part.contiguous() for part in parts])
+
+
 def accumulate(sums: Sequence[Tensor], fresh: Sequence[Tensor], *, begin: bool = False) -> None:
     """Add to each of several tensors what is fresh of it, all by one launch.
 
@@ -138,6 +157,31 @@ def accumulate(sums: Sequence[Tensor], fresh: Sequence[Tensor], *, begin: bool =
         if not total.is_contiguous():
             raise must(f"sums[{i}]", "be contiguous, since it is changed in place", f"strides {total.stride()}")
     _C.accumulate(list(sums), [more.contiguous() for more in fresh], begin)
+
+
+def accumulate_outer(sum_RMN: Tensor, a_RM: Tensor, b_RN: Tensor, *, begin: bool = False) -> None:
+    """Add the outer products of rows to a tensor: sum[r, m, n] + a[r, m] b[r, n].
+
+    Args:
+        sum_RMN: float32, contiguous; changed. With `begin` it is written and not read.
+        a_RM: float32.
+        b_RN: float32.
+        begin: start from 0, so that no zero is negative.
+
+    Raises:
+        Mistake: a tensor is not float32, sizes differ, or the sum is not contiguous.
+
+    Bits: a product is rounded before it is added, as by `matmul_rows` of single rows and `accumulate`.
+    """
+    check.tensor(a_RM, "a_RM", "RM", torch.float32)
+    check.tensor(b_RN, "b_RN", "RN", torch.float32, like=a_RM)
+    check.tensor(sum_RMN, "sum_RMN", "RMN", torch.float32, like=a_RM)
+    for axis, wanted in enumerate((*a_RM.shape, b_RN.shape[1])):
+        check.size(sum_RMN, "sum_RMN", axis, wanted, "RMN"[axis])
+    check.size(b_RN, "b_RN", 0, a_RM.shape[0], "a_RM's rows")
+    if not sum_RMN.is_contiguous():
+        raise must("sum_RMN", "be contiguous, since it is changed in place", f"strides {sum_RMN.stride()}")
+    _C.accumulate_outer(sum_RMN, a_RM.contiguous(), b_RN.contiguous(), begin)
 
 
 def _library_rows(a_RM: Tensor, b_RN: Tensor, chunk_rows: int) -> Tensor:
@@ -172,7 +216,9 @@ def _(a: Tensor, chunk_rows: int) -> Tensor:
     return a.new_empty(-(-a.shape[0] // chunk_rows), a.shape[1])
 
 
+torch.library.register_fake("foxflow::total_rows", lambda *_: None)
 torch.library.register_fake("foxflow::accumulate", lambda *_: None)
+torch.library.register_fake("foxflow::accumulate_outer", lambda *_: None)
 
 
 def _matmul_setup(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

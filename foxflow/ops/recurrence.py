@@ -16,7 +16,7 @@ _C = torch.ops.foxflow
 
 
 def mamba_fwd(
-    u_BTU: Tensor, dt_bias_M: Tensor, a_log_M: Tensor, d_M: Tensor, state_size: int, keep_state: bool = True
+    u_BTU: Tensor, dt_bias_M: Tensor, a_log_M: Tensor, d_M: Tensor, state_size: int, every: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run each head's state over the window and gate what it reads.
 
@@ -29,13 +29,13 @@ def mamba_fwd(
         a_log_M: logarithm of each head's rate of decay.
         d_M: each head's way past the state.
         state_size: N.
-        keep_state: keep the state after each step, as a backward pass needs it, or only the last one (T is 1).
+        every: the state is kept after every so many steps, K = T / every of them; T keeps the last one alone.
 
     Returns:
-        state_BTMNP, y_BTH and gated_BTH; gradients flow through gated alone.
+        state_BKMNP, y_BTH and gated_BTH; gradients flow through gated alone.
 
     Raises:
-        Mistake: a tensor's rank, size, dtype or device does not fit, or U is not 2H + 2N + M.
+        Mistake: a tensor's rank, size, dtype or device does not fit, U is not 2H + 2N + M, or T no multiple of every.
 
     Bits: a fused chain over n ascending reads the state of each column p; no thread count or device shows.
     Source: Dao and Gu, Transformers are SSMs, 2024, eq. 16, without its convolution and its norm on the gate.
@@ -43,14 +43,16 @@ def mamba_fwd(
     check.tensor(u_BTU, "u_BTU", "BTU")
     _per_head(u_BTU, dt_bias_M, a_log_M, d_M)
     _layout(u_BTU, dt_bias_M.shape[0], state_size)
+    if every < 1 or u_BTU.shape[1] % every:
+        raise must("every", f"divide the {u_BTU.shape[1]} steps of u_BTU", every)
     inputs = (u_BTU, dt_bias_M, a_log_M, d_M)
-    state, y, gated = _C.mamba_fwd(*(x.contiguous() for x in inputs), state_size, keep_state)
+    state, y, gated = _C.mamba_fwd(*(x.contiguous() for x in inputs), state_size, every)
     return state, y, gated
 
 
 def mamba_bwd(
     u_BTU: Tensor,
-    state_BTMNP: Tensor,
+    state_BKMNP: Tensor,
     y_BTH: Tensor,
     dt_bias_M: Tensor,
     a_log_M: Tensor,
@@ -60,7 +62,7 @@ def mamba_bwd(
     """Give the gradients of `mamba_fwd`'s u and, a row for each batch row, of dt_bias, a_log and d.
 
     Args:
-        state_BTMNP: `mamba_fwd`'s.
+        state_BKMNP: `mamba_fwd`'s; the states between those that were kept are made anew.
         y_BTH: `mamba_fwd`'s.
         grad_gated_BTH: the gradient of its gated.
 
@@ -74,13 +76,15 @@ def mamba_bwd(
     """
     check.tensor(u_BTU, "u_BTU", "BTU")
     _per_head(u_BTU, dt_bias_M, a_log_M, d_M)
-    check.tensor(state_BTMNP, "state_BTMNP", "BTMNP", like=u_BTU)
-    rows, heads, state = u_BTU.shape[:2], dt_bias_M.shape[0], state_BTMNP.shape[3]
+    check.tensor(state_BKMNP, "state_BKMNP", "BKMNP", like=u_BTU)
+    rows, heads, (kept, state) = u_BTU.shape[:2], dt_bias_M.shape[0], (state_BKMNP.shape[i] for i in (1, 3))
     hidden = _layout(u_BTU, heads, state)
-    check.shaped(state_BTMNP, "state_BTMNP", "BTMNP", (*rows, heads, state, hidden // heads), u_BTU)
+    check.shaped(state_BKMNP, "state_BKMNP", "BKMNP", (rows[0], kept, heads, state, hidden // heads), u_BTU)
+    if kept < 1 or rows[1] % kept:
+        raise must("state_BKMNP", f"have a divisor of {rows[1]} on axis 1", kept)
     check.shaped(y_BTH, "y_BTH", "BTH", (*rows, hidden), u_BTU)
     check.shaped(grad_gated_BTH, "grad_gated_BTH", "BTH", (*rows, hidden), u_BTU)
-    inputs = (u_BTU, state_BTMNP, y_BTH, dt_bias_M, a_log_M, d_M, grad_gated_BTH)
+    inputs = (u_BTU, state_BKMNP, y_BTH, dt_bias_M, a_log_M, d_M, grad_gated_BTH)
     grad_u, grad_dt_bias, grad_a_log, grad_d = _C.mamba_bwd(*(x.contiguous() for x in inputs))
     return grad_u, grad_dt_bias, grad_a_log, grad_d
 
@@ -149,12 +153,12 @@ def _layout(u: Tensor, heads: int, state: int) -> int:
 
 @torch.library.register_fake("foxflow::mamba_fwd")
 def _(
-    u: Tensor, dt_bias: Tensor, a_log: Tensor, d: Tensor, state_size: int, keep_state: bool
+    u: Tensor, dt_bias: Tensor, a_log: Tensor, d: Tensor, state_size: int, every: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, steps, width = u.shape
     heads = dt_bias.shape[0]
     hidden = (width - 2 * state_size - heads) // 2
-    state = u.new_empty(batch, steps if keep_state else 1, heads, state_size, hidden // heads)
+    state = u.new_empty(batch, steps // every, heads, state_size, hidden // heads)
     return state, u.new_empty(batch, steps, hidden), u.new_empty(batch, steps, hidden)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import torch
 from torch import Tensor
 
 from foxflow.agent import encoder, gradients, heads, seams
+from foxflow.agent.gradients import OUTER
 from foxflow.agent.learner import SCRATCHES, Learner
 from foxflow.agent.parameters import table
 from foxflow.agent.stage import Named, walk
@@ -12,9 +16,9 @@ from foxflow.branch import Branch
 from foxflow.capture import Capture
 from foxflow.config import Config, Shape
 from foxflow.ops import learn, policy
-from foxflow.ops.linalg import accumulate
+from foxflow.ops.linalg import accumulate, accumulate_outer
 from foxflow.replay import Replay
-from foxflow.train.plan import Slots
+from foxflow.train.plan import ONLY_DUMPED, Slots
 from foxflow.train.table import HEADS
 
 Tensors = dict[str, Tensor]
@@ -68,7 +72,7 @@ class InnerLoop:
         idx, weight = self._draw(k, capture, slots)
         x = self._replay.gather(idx)
         x |= {"window": window(x, s), "carry": x["sampled_carry"], "dt": seconds(x)}
-        walk(encoder.LEARNS, w, s, x)
+        walk(encoder.LEARNS if slots.by_name.keys().isdisjoint(ONLY_DUMPED) else encoder.SHOWS, w, s, x)
         x["sampled_h_t"] = x["h"]
         self._branch.join()
         with self._branch.beside():
@@ -80,8 +84,8 @@ class InnerLoop:
         walk(self.targets, self._learner.targets, s, x)
         walk(self.backward, w, s, x, self._branch.beside)
         with self._branch.beside(*x.values()):
-            gather(self.scratch, {name: x[name] for name in SCRATCHES}, self._specimens, first=k == 0)
-            gather(self.chunks, {key: x[key] for key in self._summed}, self._specimens, first=k == 0)
+            gather(self.scratch, SCRATCHES, x, self._specimens, first=k == 0)
+            gather(self.chunks, self._summed, x, self._specimens, first=k == 0)
         capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
         self.last = {name: x[name] for name in LAST}
         self._replay.update(idx, x["row_loss_q"])
@@ -124,12 +128,27 @@ def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:
     return {"iqn_tau": tau, "iqn_cos": cos, "iqn_tau_target": tau_target, "iqn_cos_target": cos_target}
 
 
-def gather(kept: Tensors, fresh: Named, specimens: seams.Specimens, *, first: bool) -> None:
+def gather(kept: Tensors, names: Iterable[str], x: Named, specimens: seams.Specimens, *, first: bool) -> None:
     """Add an iteration's sums to what is kept; the first iteration of a step starts from zero."""
-    if first:
-        kept |= seams.begun(fresh, specimens)
-    else:
-        accumulate([kept[name] for name in fresh], list(fresh.values()))
+    begun: dict[bool, list[str]] = {True: [], False: []}
+    for name in names:
+        begun[first and seams.clears(name, specimens)].append(name)
+        if first:
+            kept[name] = _room(name, x)
+    for begin, some in begun.items():
+        if plain := [name for name in some if name not in OUTER]:
+            accumulate([kept[name] for name in plain], [x[name] for name in plain], begin=begin)
+        for name in some:
+            if name in OUTER:
+                accumulate_outer(kept[name], *(x[factor] for factor in OUTER[name]), begin=begin)
+
+
+def _room(name: str, x: Named) -> Tensor:
+    """Memory for what is kept under a name."""
+    if name not in OUTER:
+        return torch.empty_like(x[name])
+    rows, columns = (x[factor] for factor in OUTER[name])
+    return rows.new_empty(*rows.shape, columns.shape[1])
 
 
 def mean_loss(head: str, x: Named) -> Tensor:

@@ -128,7 +128,7 @@ class Trainer:
     def _train(self, t: int) -> Under:
         with products(self.config.gemm):
             taken, numbers = self._stepped(t)
-        arriving = Arriving(*numbers, *(() if taken.sums is None else (taken.sums,)))
+        arriving = Arriving(*numbers, *taken.sums)
         rings = self._rings if self.plan.verifies(t) else None
         return Under(t, taken, arriving, Arriving(rings.astray()) if rings is not None else None)
 
@@ -180,7 +180,7 @@ class Trainer:
         counts = ints.tolist()
         fields = self.diag.train(floats.tolist(), counts)
         self.summary.note(under.t, counts[PNL], fields)
-        buffers = captured(under.taken.notes, *sums or (None,))
+        buffers = captured(under.taken.notes, sums)
         line = self.diag.line(under.t, flow.TRAIN, fields, buffers)
         return flow.Step(step=under.t, phase=flow.TRAIN, buffers=buffers, diag=line)
 
@@ -200,7 +200,7 @@ class Trainer:
     def _buffers(self) -> tuple[flow.Captured, ...]:
         """What was taken, brought home at once."""
         taken = self._capture.taken()
-        return captured(taken.notes, None if taken.sums is None else taken.sums.cpu())
+        return captured(taken.notes, [x.cpu() for x in taken.sums])
 
     def _evaluate(self) -> Iterator[flow.Step]:
         """Flat, with no carry, greedy, on rows that training never saw; nothing that training holds is changed."""

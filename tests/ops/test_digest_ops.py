@@ -108,13 +108,20 @@ def test_signs_of_zero_swaps_and_shifts_show(device):
     assert len({tuple(row) for row in sums.tolist()}) == 5
 
 
+def part_sums(buffers: list[Tensor], step: int, turns: int) -> Tensor:
+    """The sums of the parts that a step writes."""
+    sums = torch.zeros(len(buffers), 2, dtype=torch.int64, device=buffers[0].device)
+    digest.add_turn(sums, buffers, clock(step, buffers[0].device), turns)
+    return sums
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_turns_add_up_to_the_whole_buffer(device):
     data, small = noise(1_620_000).to(device), noise(24, 1).to(device)
-    whole, parts = digest.sums([data, small]), [digest.turn_sums([data, small], clock(n, device), 3) for n in range(3)]
+    whole, parts = digest.sums([data, small]), [part_sums([data, small], n, 3) for n in range(3)]
     assert_bit_equal(sum(parts[1:], parts[0]), whole)
-    assert_bit_equal(digest.turn_sums([data, small], clock(7, device), 3), parts[1])
-    assert_bit_equal(digest.turn_sums([data[:5]], clock(9, device), 1), digest.sums([data[:5]]))
+    assert_bit_equal(part_sums([data, small], 7, 3), parts[1])
+    assert_bit_equal(part_sums([data[:5]], 9, 1), digest.sums([data[:5]]))
     want = [s - (s >> 63 << 64) for s in plain_sums(small.cpu()[16:].numpy().tobytes(), 2)]
     assert parts[2][1].tolist() == want
 
@@ -122,9 +129,23 @@ def test_turns_add_up_to_the_whole_buffer(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_steps_rows_can_be_taken_out_and_put_in(device):
     ring, now = torch.randn(64, 6, generator=torch.Generator().manual_seed(1)).to(device), clock(9, device)
-    old = digest.sums([ring]) - digest.turn_sums([ring], now, 8)
+    sums = digest.sums([ring])
+    digest.add_turn(sums, [ring], now, 8, away=True)
+    assert_bit_equal(sums, digest.sums([ring]) - part_sums([ring], 9, 8))
     ring[8:16] = 7.0
-    assert_bit_equal(old + digest.turn_sums([ring], now, 8), digest.sums([ring]))
+    digest.add_turn(sums, [ring], now, 8)
+    assert_bit_equal(sums, digest.sums([ring]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_are_added_to_what_is_there(device):
+    first, second = noise(90, 1).to(device), noise(70, 2).to(device)
+    rows = torch.zeros(3, 2, dtype=torch.int64, device=device)
+    digest.add(rows[1:], [first, second])
+    digest.add(rows[:1], [second])
+    assert_bit_equal(rows, digest.sums([second, first, second]))
+    digest.add(rows, [second, second, first])
+    assert_bit_equal(rows, digest.sums([second, first, second]) + digest.sums([second, second, first]))
 
 
 def buffers_of_all_sizes() -> list[Tensor]:
@@ -150,21 +171,24 @@ def test_the_gpu_gives_the_sums_of_the_cpu():
 @pytest.mark.parametrize("device", DEVICES)
 def test_opcheck(device):
     x = noise(100).to(device)
-    torch.library.opcheck(torch.ops.foxflow.digest.default, ([x, x[:9]],))
-    torch.library.opcheck(torch.ops.foxflow.digest_turn.default, ([x[:80], x[:16]], clock(3, device), 2))
+    sums = torch.zeros(2, 2, dtype=torch.int64, device=device)
+    torch.library.opcheck(torch.ops.foxflow.digest.default, (sums, [x, x[:9]]))
+    torch.library.opcheck(torch.ops.foxflow.digest_turn.default, (sums, [x[:80], x[:16]], clock(3, device), 2, True))
 
 
 def test_mistakes_are_named():
-    x = torch.ones(4)
+    x, sums = torch.ones(4), torch.zeros(1, 2, dtype=torch.int64)
     with pytest.raises(Mistake, match=r"buffers\[1\] must be dense, got torch\.sparse_coo"):
         digest.sums([x, x.to_sparse()])
-    with pytest.raises(Mistake, match=r"buffers\[1\] must be on cpu like the first, got meta"):
+    with pytest.raises(Mistake, match=r"buffers\[1\] must be on cpu like its sums, got meta"):
         digest.sums([x, x.to("meta")])
     with pytest.raises(Mistake, match=r"buffers\[0\] must be 4 parts of whole words of 8 bytes, got 16 bytes"):
-        digest.turn_sums([x], clock(0), 4)
+        part_sums([x], 0, 4)
     with pytest.raises(Mistake, match=r"step must be in \[0, 2147483648\), got -1"):
-        digest.turn_sums([x], clock(-1), 2)
+        part_sums([x], -1, 2)
     with pytest.raises(RuntimeError, match="a buffer must be contiguous"):
-        torch.ops.foxflow.digest([torch.ones(2, 2).T])
+        torch.ops.foxflow.digest(sums, [torch.ones(2, 2).T])
     with pytest.raises(RuntimeError, match="a turn's part must be a multiple of 8 bytes"):
-        torch.ops.foxflow.digest_turn([x], clock(0), 4)
+        torch.ops.foxflow.digest_turn(sums, [x], clock(0), 4, False)
+    with pytest.raises(Mistake, match=r"sums must have 2 on axis 0 \(buffers\), got 1"):
+        digest.add(sums, [x, x])

@@ -203,7 +203,7 @@ def test_wrong_arguments_are_named():
 @of_each_op
 def test_the_second_net_holds_below_python(name):
     """Every tensor argument, cut short on its last axis, is refused by the compiled operator itself."""
-    forward = (*arguments(name, RAGGED), True) if name == "mamba" else arguments(name, RAGGED)
+    forward = (*arguments(name, RAGGED), 1) if name == "mamba" else arguments(name, RAGGED)
     for step, inputs in (("fwd", forward), ("bwd", backward(name, RAGGED))):
         for i, x in enumerate(inputs):
             if isinstance(x, Tensor):
@@ -212,13 +212,28 @@ def test_the_second_net_holds_below_python(name):
                     getattr(torch.ops.foxflow, f"{name}_{step}")(*cut)
 
 
-def test_without_its_states_the_mixer_gives_the_same_bits():
-    inputs = arguments("mamba", RAGGED)
+@on_each_device
+@pytest.mark.parametrize(
+    ("shape", "every"), [(DEFAULT, 4), (DEFAULT, 2), (DEFAULT, 16), (TINY, 4), (RAGGED, 5), (EXACT, 3)]
+)
+def test_with_few_of_its_states_kept_the_mixer_gives_the_same_bits(device, shape, every):
+    inputs = arguments("mamba", shape, device)
+    u, *heads = inputs[:4]
     state, y, gated = recurrence.mamba_fwd(*inputs)
-    last, y_alone, gated_alone = recurrence.mamba_fwd(*inputs, keep_state=False)
-    assert_bit_equal(last[:, 0], state[:, -1])
-    assert_bit_equal(y_alone, y)
-    assert_bit_equal(gated_alone, gated)
+    few, *same = recurrence.mamba_fwd(*inputs, every=every)
+    wanted = recurrence.mamba_bwd(u, state, y, *heads, gated)
+    found = recurrence.mamba_bwd(u, few, y, *heads, gated)
+    for mine, want in zip((few, *same, *found), (state[:, every - 1 :: every], y, gated, *wanted), strict=True):
+        assert_bit_equal(mine, want)
+
+
+def test_what_is_kept_must_divide_the_window():
+    u, dt_bias, a_log, d, n = arguments("mamba", TINY)
+    with pytest.raises(Mistake, match="every must divide the 4 steps of u_BTU, got 3"):
+        recurrence.mamba_fwd(u, dt_bias, a_log, d, n, 3)
+    state, y, gated = recurrence.mamba_fwd(u, dt_bias, a_log, d, n)
+    with pytest.raises(Mistake, match="state_BKMNP must have a divisor of 4 on axis 1, got 3"):
+        recurrence.mamba_bwd(u, state[:, :3], y, dt_bias, a_log, d, gated)
 
 
 @on_each_device

@@ -79,6 +79,26 @@ def test_a_chunk_starts_at_plus_zero(device):
     assert_bit_equal(linalg.matmul(minus, torch.ones(1, 1, device=device)).cpu(), torch.zeros(1, 1))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(33_000, 128, 296), (40_001, 56, 60), (40_000, 70, 64), (34_000, 9, 128)])
+def test_large_products_have_the_bits_of_the_cpu(shape):
+    """Each fills the GPU twice: edges of rows, columns and k, and operands that vectors of four do not reach."""
+    a, b, bias = matrices(*shape)
+    on = [x.cuda() for x in (a, b, bias)]
+    assert_bit_equal(linalg.matmul(*on).cpu(), linalg.matmul(a, b, bias))
+    assert_bit_equal(linalg.matmul_nt(on[0], on[1].T.contiguous()).cpu(), linalg.matmul(a, b))
+    shifted = torch.cat([on[0].flatten().new_zeros(1), on[0].flatten()])[1:].view(on[0].shape)
+    assert_bit_equal(linalg.matmul(shifted, on[1]).cpu(), linalg.matmul(a, b))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("m", "n", "chunk_rows"), [(128, 296, 512), (56, 128, 77), (100, 60, 500), (64, 9, 64)])
+def test_large_sums_of_outer_products_have_the_bits_of_the_cpu(m, n, chunk_rows):
+    a, b = matrices(40_000, m, 1)[0], matrices(40_000, n, 2)[0]
+    want = linalg.matmul_rows(a, b, chunk_rows)
+    assert_bit_equal(linalg.matmul_rows(a.cuda(), b.cuda(), chunk_rows).cpu(), want)
+
+
 def test_threads_and_fresh_processes_do_not_change_a_bit():
     a, b, bias = matrices(130, 128, 296)
     code = (
@@ -106,6 +126,20 @@ def test_opcheck(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_totals_of_parts_of_every_size_are_laid_end_to_end(device):
+    """Sizes around the spans of 256 columns; a chain from +0 with one NaN, and nothing written beside them."""
+    parts = [matrices(rows, n, 1, device)[0] for rows, n in ((1, 1), (4, 255), (33, 256), (7, 0), (0, 5), (128, 700))]
+    parts.append(torch.tensor([[-0.0, -math.nan], [-0.0, 1.0]], device=device))
+    wanted = [linalg.sum_rows(x, max(len(x), 1)).view(-1) if len(x) else x.new_zeros(x.shape[1]) for x in parts[:-1]]
+    whole = torch.full((sum(x.shape[1] for x in parts) + 2,), 7.0, device=device)
+    linalg.total_rows(whole[1:-1], parts)
+    assert_bit_equal(whole[1:-3].cpu(), torch.cat(wanted).cpu())
+    assert whole[-3:-1].view(torch.int32).tolist() == [0, 0x7FC00000]
+    assert whole[0] == whole[-1] == 7
+    torch.library.opcheck(torch.ops.foxflow.total_rows.default, (whole[1:-1].clone(), parts))
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_kept_sums_of_every_size_are_added_to_by_one_launch(device):
     """Sizes around the spans of 2,048 elements, nothing written beside them."""
     sizes = [1, 2047, 2048, 2049, 0, 10_000]
@@ -130,6 +164,33 @@ def test_kept_sums_begin_at_plus_zero_and_have_one_nan(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("edge", [1, 4])
+@pytest.mark.parametrize(
+    ("rows", "m", "n"), [(3, 128, 128), (5, 7, 12), (4, 9, 5), (2, 3, 5000), (0, 4, 4), (1, 33, 64)]
+)
+def test_outer_products_are_added_as_single_rows_products_are(device, rows, m, n, edge):
+    """Nothing written beside the sum; even and odd columns and places, and more columns than a block takes."""
+    a, b, _ = matrices(rows, m, n, device)
+    b = matrices(1, rows, n, device)[1] if rows else b[:0]
+    whole = torch.full((rows * m * n + 2 * edge,), 7.0, device=device)
+    total = whole[edge:-edge].view(rows, m, n)
+    linalg.accumulate_outer(total, a, b, begin=True)
+    assert_bit_equal(total.cpu(), linalg.matmul_rows(a, b, 1).cpu())
+    linalg.accumulate_outer(total, a, 3 * b)
+    assert_bit_equal(total.cpu(), (linalg.matmul_rows(a, b, 1) + linalg.matmul_rows(a, 3 * b, 1)).cpu())
+    assert bool((whole[:edge] == 7).all() and (whole[-edge:] == 7).all())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_outer_products_begin_at_plus_zero_and_have_one_nan(device):
+    total = torch.full((1, 1, 3), 5.0, device=device)
+    a, b = torch.ones(1, 1, device=device), torch.tensor([[-0.0, math.nan, -math.nan]], device=device)
+    linalg.accumulate_outer(total, a, b, begin=True)
+    assert total.view(torch.int32).tolist() == [[[0, 0x7FC00000, 0x7FC00000]]]
+    torch.library.opcheck(torch.ops.foxflow.accumulate_outer.default, (total, a, b, False))
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [7, 64, 70])
 def test_products_of_the_library_are_the_same_sums_in_another_order(device, rows):
     a, b, bias = matrices(rows, 33, 31, device)
@@ -149,9 +210,17 @@ def test_wrong_shapes_are_named():
         linalg.sum_rows(a, 0)
     with pytest.raises(Mistake, match="a_MK must be 2-D"):
         linalg.matmul(a[0], b)
+    with pytest.raises(Mistake, match=r"out_N must have 8 on axis 0 \(the columns of all parts\), got 7"):
+        linalg.total_rows(torch.empty(7), [a, b])
+    with pytest.raises(Mistake, match="parts must be 1 to 64, got 65"):
+        linalg.total_rows(torch.empty(195), [b] * 65)
     with pytest.raises(Mistake, match="sums must be 1 to 64, with as many fresh, got 1 and 0"):
         linalg.accumulate([a], [])
     with pytest.raises(Mistake, match=r"fresh\[0\] must be float32 \[4, 5\] on cpu, got torch.float32 \[5, 3\]"):
         linalg.accumulate([a], [b])
     with pytest.raises(Mistake, match=r"sums\[0\] must be contiguous"):
         linalg.accumulate([a.T], [a.T])
+    with pytest.raises(Mistake, match=r"sum_RMN must have 5 on axis 1 \(M\), got 4"):
+        linalg.accumulate_outer(torch.ones(4, 4, 3), a, torch.ones(4, 3))
+    with pytest.raises(Mistake, match="sum_RMN must be contiguous"):
+        linalg.accumulate_outer(torch.ones(5, 4, 3).transpose(0, 1), a, torch.ones(4, 3))

@@ -80,7 +80,7 @@ def fractions(c: Call) -> Tensor:
 @cache
 def stages(specimens: seams.Specimens) -> dict[str, Stage]:
     """The stages of the learning pass by what they make."""
-    whole = (*encoder.LEARNS, *heads.OUTPUTS, *heads.TARGETS, *heads.LOSSES)
+    whole = (*encoder.SHOWS, *heads.OUTPUTS, *heads.TARGETS, *heads.LOSSES)
     whole += (*heads.gradients(specimens), *gradients.trunk(specimens))
     return {name: stage for stage in whole for name in stage.makes}
 
@@ -144,7 +144,7 @@ def kept(c: Call, name: str) -> Tensor:
     """What the iterations of a step add up to under a name."""
     sums: dict[str, Tensor] = {}
     for k in range(c.shape.K):
-        inner.gather(sums, {name: Pass(c, k).make(name)}, c.setting.config.specimens, first=k == 0)
+        inner.gather(sums, (name,), Pass(c, k).found, c.setting.config.specimens, first=k == 0)
     return sums[name]
 
 
