@@ -1,8 +1,8 @@
 """Our matrix products against torch.matmul (MKL, cuBLAS without TF32), at every shape that a step multiplies.
 
-`python -m benchmarks.products [OUT.json] [--device cpu|cuda]` alternates the two in one process, on a CPU with 1 and 2
-threads, on a GPU by CUDA graphs, and prints medians: microseconds, GFLOP/s and the ratio of torch's time over ours, of
-each shape and of all the calls of a step together.
+`python -m benchmarks.products [OUT.json] [--device cpu|cuda] [--batch N]` alternates the two in one process, on a CPU
+with 1 and 2 threads, on a GPU by CUDA graphs, and prints medians: microseconds, GFLOP/s and the ratio of torch's time
+over ours, of each shape and of all the calls of a step together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from benchmarks import kernels, table
 from foxflow.determinism import settings
 from foxflow.ops import linalg
 
-PAIRS = 25
+BATCH, PAIRS = 128, 25
 TURN_S = 2e-4
 """One measurement repeats a call for about this long."""
 THREADS = {"cpu": (1, 2), "cuda": (0,)}
@@ -56,7 +56,6 @@ TRANSPOSED = [
 # Calls a step, rows of both, columns of a and of b, rows a chunk: a^T b of each chunk.
 ROWS = [
     (4, 128, 128, 1, 32),
-    (4, 128, 128, 128, 1),
     (2, 128, 128, 189, 32),
     (2, 128, 128, 3, 32),
     (2, 128, 128, 63, 32),
@@ -94,22 +93,27 @@ class Row:
     ratio: float
 
 
-def cases(device: str) -> Iterator[Case]:
-    """All products of a step at default shapes."""
-    draw = partial(torch.randn, device=device)
-    for calls, m, k, n in PLAIN:
+def cases(device: str, batch: int) -> Iterator[Case]:
+    """All products of a step at default shapes, but for the batch."""
+    draw, times = partial(torch.randn, device=device), batch // BATCH
+    for calls, m, k, n in taller(PLAIN, times):
         a, b = draw(m, k), draw(k, n)
         name, flop = f"{m}x{k} {k}x{n}", 2 * m * n * k
         yield Case(name, calls, flop, partial(linalg.matmul, a, b), partial(torch.matmul, a, b))
-    for calls, m, k, n in TRANSPOSED:
+    for calls, m, k, n in taller(TRANSPOSED, times):
         a, b = draw(m, k), draw(n, k)
         name, flop = f"{m}x{k} ({n}x{k})T", 2 * m * n * k
         yield Case(name, calls, flop, partial(linalg.matmul_nt, a, b), partial(torch.matmul, a, b.T))
-    for calls, rows, m, n, chunk in ROWS:
+    for calls, rows, m, n, chunk in taller(ROWS, times):
         a, b = draw(rows, m), draw(rows, n)
         chunks = a.view(-1, chunk, m).transpose(1, 2), b.view(-1, chunk, n)
         name, flop = f"{rows // chunk} of ({chunk}x{m})T {chunk}x{n}", 2 * rows * m * n
         yield Case(name, calls, flop, partial(linalg.matmul_rows, a, b, chunk), partial(torch.matmul, *chunks))
+
+
+def taller(shapes: Sequence[tuple[int, ...]], times: int) -> Iterator[tuple[int, ...]]:
+    """The same with so many times the rows."""
+    return ((calls, rows * times, *rest) for calls, rows, *rest in shapes)
 
 
 def seconds(call: Callable[[], torch.Tensor], repeats: int) -> float:
@@ -162,12 +166,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--device", default="cpu", choices=sorted(THREADS))
+    parser.add_argument("--batch", type=int, default=BATCH, help=f"a multiple of {BATCH}")
     words = parser.parse_args()
+    if words.batch < BATCH or words.batch % BATCH:
+        parser.error(f"--batch must be a multiple of {BATCH}, got {words.batch}")
     settings.fix()
     settings.keep_memory()
     torch.manual_seed(0)
     threads = THREADS[words.device]
-    rows = [measure(case, n) for case in cases(words.device) for n in threads]
+    rows = [measure(case, n) for case in cases(words.device, words.batch) for n in threads]
     rows += [whole(rows, n) for n in threads]
     head = ("product", "calls", "threads", "ours us", "torch us", "GFLOP/s", "ratio")
     table.show(head, [(r.name, r.calls, r.threads, r.ours_us, r.torch_us, r.ours_gflops, r.ratio) for r in rows])

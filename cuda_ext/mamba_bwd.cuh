@@ -85,14 +85,13 @@ template <int N, int M, int Every> struct BackRow {
 #pragma unroll
         for (int h = 0; h < 4; ++h) {
           const int m = quad + h;
-          float now[Every], drive[Every], dy[Every];
+          float now[Every], drive[Every], dy[Every], past = before[m];
 #pragma unroll
           for (int i = 0; i < Every; ++i) {
             const float x = shared[(begin + i) * w.width + w.hidden + m * w.head + p];
             dy[i] = shared[w.dy() + (begin + i) * w.hidden + m * w.head + p];
             drive[i] = seconds[i][h] * x;
-            now[i] = Every == 1 ? last[m]
-                                : mamba_next(keep[i][h], i ? now[i ? i - 1 : 0] : before[m], seconds[i][h] * write[i], x);
+            now[i] = past = Every == 1 ? last[m] : mamba_next(keep[i][h], past, seconds[i][h] * write[i], x);
           }
 #pragma unroll
           for (int i = Every - 1; i >= 0; --i) {
@@ -138,12 +137,9 @@ template <int N, int M, int Every> struct BackRow {
 #pragma unroll
         for (int h = 0; h < 4; ++h) {
           const int n = quad + h;
-          float past[Every];
+          float past[Every] = {before[n]};
 #pragma unroll
-          for (int i = 0; i < Every; ++i)
-            past[i] = i ? mamba_next(keep[i ? i - 1 : 0], past[i ? i - 1 : 0], seconds[i ? i - 1 : 0] * write[i ? i - 1 : 0][h],
-                                     x[i ? i - 1 : 0])
-                        : before[n];
+          for (int i = 0; i + 1 < Every; ++i) past[i + 1] = mamba_next(keep[i], past[i], seconds[i] * write[i][h], x[i]);
           before[n] = part > 1 ? kept(part - 2)[e + n * w.head] : 0.f;
 #pragma unroll
           for (int i = Every - 1; i >= 0; --i) {
