@@ -9,7 +9,7 @@
 namespace fox {
 namespace {
 constexpr int threads = 256;
-constexpr int64_t block_bytes_of_little = 1 << 14, block_bytes_of_much = 1 << 16, much = int64_t(1) << 26;
+constexpr int64_t block_bytes_of_little = 1 << 14, block_bytes_of_much = 1 << 16, much = int64_t(1) << 25;
 
 struct Entry {
   Piece piece;
