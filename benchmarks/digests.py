@@ -1,7 +1,8 @@
 """The digest on one core, by instruction set, against SHA-256 and torch.hash_tensor: GB/s.
 
 `python -m benchmarks.digests [OUT.json]` digests 64 MiB (memory) and 1 MiB (cache). An instruction set is chosen when
-a process starts, so each turn starts one for every level; the turns go round three times and the medians are printed.
+a process starts, so each turn starts one for every level that the processor has; the turns go round three times and
+the medians are printed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from pathlib import Path
 
 import torch
 
+from foxflow.experiments.invariance import simd_here
+from foxflow.ops import digest
+
 TURNS, CALLS = 3, 15
 SIZES = {"64 MiB": 64 << 20, "1 MiB": 1 << 20}
-LEVELS = ("plain", "avx2", "avx512")
 
 
 def rate(call: Callable[[], object], size: int) -> float:
@@ -35,11 +38,9 @@ def rate(call: Callable[[], object], size: int) -> float:
 
 def of_this_level() -> dict[str, float]:
     """Rates of the digest in this process, by size."""
-    import foxflow.ops  # noqa: F401  # registers the operators
-
     torch.set_num_threads(1)
     buffers = {name: torch.randint(0, 256, (size,), dtype=torch.uint8) for name, size in SIZES.items()}
-    return {name: rate(lambda x=x: torch.ops.foxflow.digest([x]), x.numel()) for name, x in buffers.items()}
+    return {name: rate(lambda x=x: digest.sums([x]), x.numel()) for name, x in buffers.items()}
 
 
 def others() -> dict[str, dict[str, float]]:
@@ -58,7 +59,7 @@ def others() -> dict[str, dict[str, float]]:
 def turn() -> dict[str, dict[str, float]]:
     """One process for each level, then the others."""
     rates = {}
-    for level in LEVELS:
+    for level in simd_here():
         command = [sys.executable, "-m", "benchmarks.digests", "--here"]
         done = subprocess.run(command, env={**os.environ, "FOXFLOW_SIMD": level}, capture_output=True, check=True)
         rates[f"fx1 {level}"] = json.loads(done.stdout)
