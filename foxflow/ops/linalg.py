@@ -175,9 +175,7 @@ def accumulate_outer(sum_RMN: Tensor, a_RM: Tensor, b_RN: Tensor, *, begin: bool
     """
     check.tensor(a_RM, "a_RM", "RM", torch.float32)
     check.tensor(b_RN, "b_RN", "RN", torch.float32, like=a_RM)
-    check.tensor(sum_RMN, "sum_RMN", "RMN", torch.float32, like=a_RM)
-    for axis, wanted in enumerate((*a_RM.shape, b_RN.shape[1])):
-        check.size(sum_RMN, "sum_RMN", axis, wanted, "RMN"[axis])
+    check.shaped(sum_RMN, "sum_RMN", "RMN", (*a_RM.shape, b_RN.shape[1]), a_RM)
     check.size(b_RN, "b_RN", 0, a_RM.shape[0], "a_RM's rows")
     if not sum_RMN.is_contiguous():
         raise must("sum_RMN", "be contiguous, since it is changed in place", f"strides {sum_RMN.stride()}")
