@@ -5,8 +5,6 @@
 #include "fx1.h"
 #include "ring.h"
 
-#include <cstring>
-
 namespace fox {
 // Bytes of one buffer from word `word` on, with no cut inside a word but at the buffer's end.
 struct Piece {

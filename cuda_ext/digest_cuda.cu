@@ -1,34 +1,35 @@
 // The digest on the GPU: one launch for all buffers, whose addresses travel as its argument, so that nothing is copied
-// and a graph can hold it. A block sums 16 KiB, or 64 KiB of much; block sums are added as integers.
+// and a graph can hold it. Block sums are added as integers.
 #include "digest.h"
 #include "launch.cuh"
-#include "ranges.h"
 #include <algorithm>
 #include <torch/csrc/stable/library.h>
 
 namespace fox {
 namespace {
 constexpr int threads = 256;
-constexpr int64_t block_bytes_of_little = 1 << 14, block_bytes_of_much = 1 << 16, much = int64_t(1) << 25;
+constexpr int64_t least_block_bytes = 1 << 14;
 
-struct Entry {
-  Piece piece;
-  int64_t first;  // its first block
+struct Entry {  // a piece from its buffer's first word on
+  const uint8_t* from;
+  int64_t bytes;
+  int32_t first, buffer;  // its first block
 };
 
-// A launch takes 4 KiB of arguments cheaply and 32 KiB at most.
-template <int Most> struct Table {
-  static constexpr int most = Most;
-  int32_t count, block_bytes;
-  Entry entries[Most];
+// A launch takes 4 KiB of arguments cheaply and 32 KiB at most. Blocks look their piece up: a search waits for memory in
+// each of its steps.
+template <int Pieces, int Blocks> struct Table {
+  static constexpr int pieces = Pieces, blocks = Blocks;
+  int64_t block_bytes;
+  Entry entries[Pieces];
+  uint16_t piece_of[Blocks];
 
   // What a block sums of a piece, which lies `turn` lengths further on.
-  __device__ Piece part(int64_t block, int64_t turn) const {
-    const Entry& entry = entries[range_of(entries, count, block)];
-    Piece piece = entry.piece;
-    int64_t skipped = (block - entry.first) * block_bytes, left = piece.bytes - skipped;
-    skipped += turn * piece.bytes;
-    return Piece{piece.from + skipped, piece.word + skipped / 8, left < block_bytes ? left : block_bytes, piece.buffer};
+  __device__ Piece part(int32_t block, int64_t turn) const {
+    const Entry& entry = entries[piece_of[block]];
+    const int64_t skipped = (block - entry.first) * block_bytes, left = entry.bytes - skipped;
+    const int64_t at = skipped + turn * entry.bytes;
+    return Piece{entry.from + at, at / 8, left < block_bytes ? left : block_bytes, entry.buffer};
   }
 };
 
@@ -45,7 +46,7 @@ __device__ void add_words(const Piece& piece, int64_t begin, int64_t words, Lane
 template <class List>
 __global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__ List table, Turn turn, bool away,
                                                          unsigned long long* sums) {
-  Piece piece = table.part(blockIdx.x, turn.now());
+  Piece piece = table.part(static_cast<int32_t>(blockIdx.x), turn.now());
   Lanes lanes{0, 0};
   int64_t paired = reinterpret_cast<uintptr_t>(piece.from) % 16 == 0 ? piece.bytes / 16 : 0;
   const ulonglong2* pairs = reinterpret_cast<const ulonglong2*>(piece.from);
@@ -73,24 +74,31 @@ __global__ void __launch_bounds__(threads) digest_kernel(const __grid_constant__
   atomicAdd(sums + 2 * piece.buffer + 1, lanes.one);  // integer
 }
 
-// Sums pieces from `begin` on, as many as a table holds; returns the first that is left.
+int64_t blocks_of_piece(const Piece& piece, int64_t block_bytes) { return (piece.bytes + block_bytes - 1) / block_bytes; }
+
+int64_t blocks_of_all(const std::vector<Piece>& pieces, size_t begin, size_t end, int64_t block_bytes) {
+  int64_t blocks = 0;
+  for (size_t i = begin; i < end; ++i) blocks += blocks_of_piece(pieces[i], block_bytes);
+  return blocks;
+}
+
+// Sums pieces [begin, end), in blocks that are as small as the table allows.
 template <class List>
-size_t launch(const std::vector<Piece>& pieces, size_t begin, Turn turn, bool away, unsigned long long* sums,
-              cudaStream_t stream) {
+void launch(const std::vector<Piece>& pieces, size_t begin, size_t end, Turn turn, bool away, unsigned long long* sums,
+            cudaStream_t stream) {
   List table;
-  size_t end = std::min(pieces.size(), begin + List::most);
-  int64_t bytes = 0, blocks = 0;
-  for (size_t i = begin; i < end; ++i) bytes += pieces[i].bytes;
-  table.block_bytes = static_cast<int32_t>(bytes < much ? block_bytes_of_little : block_bytes_of_much);
-  table.count = 0;
-  for (; begin < end; ++begin) {
-    table.entries[table.count++] = Entry{pieces[begin], blocks};
-    blocks += (pieces[begin].bytes + table.block_bytes - 1) / table.block_bytes;
+  table.block_bytes = least_block_bytes;
+  while (blocks_of_all(pieces, begin, end, table.block_bytes) > List::blocks) table.block_bytes *= 2;
+  int32_t first = 0;
+  for (size_t i = begin; i < end; ++i) {
+    const Piece& piece = pieces[i];
+    const int32_t blocks = static_cast<int32_t>(blocks_of_piece(piece, table.block_bytes));
+    table.entries[i - begin] = Entry{piece.from, piece.bytes, first, static_cast<int32_t>(piece.buffer)};
+    std::fill_n(table.piece_of + first, blocks, static_cast<uint16_t>(i - begin));
+    first += blocks;
   }
-  FOX_CHECK(blocks <= INT32_MAX, "too many bytes for one launch");
-  digest_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(table, turn, away, sums);
+  digest_kernel<<<static_cast<unsigned>(first), threads, 0, stream>>>(table, turn, away, sums);
   check_launch("digest_kernel");
-  return begin;
 }
 
 struct Digest {
@@ -101,11 +109,13 @@ struct Digest {
     torch::stable::accelerator::DeviceGuard guard(sums.get_device_index());
     cudaStream_t stream = current_stream(sums.get_device_index());
     auto* to = static_cast<unsigned long long*>(sums.data_ptr());
-    using Few = Table<100>;
-    using Many = Table<800>;
-    for (size_t begin = 0; begin < pieces.size();)
-      begin = pieces.size() - begin <= Few::most ? launch<Few>(pieces, begin, turn, away, to, stream)
-                                                 : launch<Many>(pieces, begin, turn, away, to, stream);
+    using Few = Table<100, 800>;
+    using Many = Table<800, 6000>;
+    for (size_t begin = 0, end = 0; begin < pieces.size(); begin = end) {
+      end = std::min(pieces.size(), begin + Many::pieces);
+      const bool few = end - begin <= Few::pieces && blocks_of_all(pieces, begin, end, least_block_bytes) <= Few::blocks;
+      few ? launch<Few>(pieces, begin, end, turn, away, to, stream) : launch<Many>(pieces, begin, end, turn, away, to, stream);
+    }
   }
 };
 }  // namespace
