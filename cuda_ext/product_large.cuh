@@ -84,11 +84,16 @@ __global__ void __launch_bounds__(Rows, 512 / Rows) product_large_kernel(const _
     read_each(left[turn], tiles[slot] + k * A::stride + y, 16);
     read_each(right[turn], tiles[slot] + A::elements + k * B::stride + x, 32);
   };
+  // Two by two, to and fro: of what is added in turn, one factor is the one before's, and is not read anew.
   auto add = [&](int turn) {
+    auto one = [&](int r, int c) { sum[r][c] = px::fma(left[turn][r], right[turn][c], sum[r][c]); };
 #pragma unroll
-    for (int r = 0; r < large_each; ++r)
+    for (int c = 0; c < large_each; c += 2)
 #pragma unroll
-      for (int c = 0; c < large_each; ++c) sum[r][c] = px::fma(left[turn][r], right[turn][c], sum[r][c]);
+      for (int i = 0; i < large_each; i += 2) {
+        const int r = c % 4 ? large_each - 2 - i : i;
+        one(r, c), one(r + 1, c), one(r + 1, c + 1), one(r, c + 1);
+      }
   };
   __pipeline_wait_prior(slots - 2);
   __syncthreads();
