@@ -23,7 +23,7 @@ class Branch:
 
     @contextmanager
     def beside(self, *reads: Tensor) -> Iterator[None]:
-        """Launch on the branch.
+        """Launch on the branch; within another `beside` nothing is waited for anew.
 
         Args:
             reads: what is read and might be freed before `join`, whose memory would be written anew; kept until then.
@@ -33,8 +33,11 @@ class Branch:
             return
         if self._stream is None:
             self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        self._stream.wait_stream(torch.cuda.current_stream())
         self._kept += reads
+        if torch.cuda.current_stream() == self._stream:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream())
         self._open = True
         with torch.cuda.stream(self._stream):
             yield

@@ -69,7 +69,7 @@ class InnerLoop:
             slots: of `Plan.inner`.
         """
         s, w = self._shape, self._learner.weights
-        idx, weight = self._draw(k, capture, slots)
+        idx, weight, drawn = self._draw(k, capture, slots)
         x = self._replay.gather(idx)
         x |= {"window": window(x, s), "carry": x["sampled_carry"], "dt": seconds(x)}
         walk(encoder.LEARNS if slots.by_name.keys().isdisjoint(ONLY_DUMPED) else encoder.SHOWS, w, s, x)
@@ -77,8 +77,7 @@ class InnerLoop:
         self._branch.join()
         with self._branch.beside():
             x["sampled_h_tp1"] = following(w, s, x)
-        policy.prng_advance(self._prng["per_prng_state"], 1)
-        x |= fractions(s, self._prng["iqn_prng_state"], self._specimens) | {"per_is_weight": weight, "isv": self._isv}
+        x |= drawn | {"per_is_weight": weight, "isv": self._isv}
         walk(self.outputs, w, s, x)
         self._branch.join()
         walk(self.targets, self._learner.targets, s, x)
@@ -86,17 +85,19 @@ class InnerLoop:
         with self._branch.beside(*x.values()):
             gather(self.scratch, SCRATCHES, x, self._specimens, first=k == 0)
             gather(self.chunks, self._summed, x, self._specimens, first=k == 0)
-        capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
+            capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
         self.last = {name: x[name] for name in LAST}
         self._replay.update(idx, x["row_loss_q"])
 
-    def _draw(self, k: int, capture: Capture, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Draw slots; the samplers' states and the tree are captured before anything changes them."""
-        per = self._prng["per_prng_state"]
+    def _draw(self, k: int, capture: Capture, slots: Slots) -> tuple[Tensor, Tensor, Tensors]:
+        """Draw slots, and on the branch quantiles; states and the tree are captured before anything changes them."""
+        per, iqn = self._prng["per_prng_state"], self._prng["iqn_prng_state"]
         idx, weight = self._replay.draw(per, self._isv)
-        drawn = {"per_prng_state": per, "per_idx": idx, "per_is_weight": weight}
-        capture.take(drawn | {"iqn_prng_state": self._prng["iqn_prng_state"]} | self._replay.tree, slots, k)
-        return idx, weight
+        drawn = {"per_prng_state": per, "iqn_prng_state": iqn, "per_idx": idx, "per_is_weight": weight}
+        with self._branch.beside():
+            capture.take(drawn | self._replay.tree, slots, k)
+            policy.prng_advance(per, 1)
+            return idx, weight, fractions(self._shape, iqn, self._specimens)
 
     def losses(self) -> Tensors:
         """loss_* of the last iteration, made on the branch; the total is only logged."""

@@ -143,27 +143,27 @@ class Trainer:
     def _step(self, t: int) -> Made:
         """What a step does: the device reads its number off the clock, so all steps that capture alike are one."""
         slots = self.plan.start(t)
-        seen = self.env.observe()
-        shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
-        self._capture.take(self._tape() | self._state() | self.env.state() | shown, slots)
-        if self._rings is not None:
-            with self._branch.beside():
+        with self._branch.beside():
+            self._capture.take(self._tape() | self._state() | self.env.state(), slots)
+            if self._rings is not None:
                 self._rings.before(self._clock)
+            labels = self.env.labels()
+        seen = self.env.observe()
         h = encoder.forward(self.learner.weights, self._shape, seen.window, self.carry, seen.dt)
         logits = self._policy(h)
         self._branch.join()
         action, log_pi = rules.acted(self.config, t, logits, self.prng["act_prng_state"])
         policy.prng_advance(self.prng["act_prng_state"], 1)
-        labels = self.env.labels()
         moved = self.env.move(self._clock, action, self.isv)
+        shown = {"lob_book": seen.book, "obs": seen.obs, "obs_win": seen.window}
         acted = {"roll_h_t": h, "roll_pi_logits": logits, "action": action, "log_pi": log_pi}
         self._store(seen, moved, acted | {"labels": labels})
-        self._capture.take(acted | rules.world_buffers(moved) | {"slot_outcome": self.replay.outcome}, slots)
-        if self._rings is not None:
-            with self._branch.beside():
-                self._rings.after(self._clock)
-            self._capture.take_rings(self._rings, slots)
+        lived = shown | acted | rules.world_buffers(moved) | {"slot_outcome": self.replay.outcome}
         with self._branch.beside():
+            self._capture.take(lived, slots)
+            if self._rings is not None:
+                self._rings.after(self._clock)
+                self._capture.take_rings(self._rings, slots)
             told = world_numbers(moved)
         world.carry_update(self.carry, h, moved.step.wrap)
         self.env.jump(moved.step.wrap)
