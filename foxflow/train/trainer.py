@@ -243,6 +243,7 @@ class Trainer:
     def _learn(self, t: int) -> Tensors:
         for k in range(self._shape.K):
             self.inner.iterate(k, self._capture, self.plan.inner(t, k))
+        self.inner.close()
         self._branch.join()
         losses = self.inner.losses()
         norm = self.learner.reduce(self.inner.scratch, self.inner.chunks)
