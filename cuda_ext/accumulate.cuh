@@ -38,31 +38,40 @@ struct OuterTile {
       : quads(static_cast<int>(of.n / 4)), tall(most / quads), per_row((of.m + tall - 1) / tall) {}
 };
 
-static __global__ void __launch_bounds__(accumulate_threads) accumulate_outer_kernel(AddOuter of, OuterTile tile) {
+static __global__ void __launch_bounds__(accumulate_threads)
+    accumulate_outer_kernel(const __grid_constant__ AddOuter of, OuterTile tile) {
   const int64_t row = blockIdx.x / tile.per_row, first = blockIdx.x % tile.per_row * tile.tall;
   const int tall = static_cast<int>(of.m - first < tile.tall ? of.m - first : tile.tall);
-  const float* a = of.a + row * of.m + first;
-  const float4* b = reinterpret_cast<const float4*>(of.b + row * of.n);
   float4 *to = reinterpret_cast<float4*>(of.sum + (row * of.m + first) * of.n), sum[OuterTile::deep] = {};
 #pragma unroll
   for (int k = 0; k < OuterTile::deep; ++k) {
     const int e = k * accumulate_threads + threadIdx.x;
     if (!of.begin && e < tall * tile.quads) sum[k] = to[e];
   }
+  for (int64_t pass = 0; pass < of.passes; ++pass) {
+    const float* a = of.a[pass] + row * of.m + first;
+    const float4* b = reinterpret_cast<const float4*>(of.b[pass] + row * of.n);
+#pragma unroll
+    for (int k = 0; k < OuterTile::deep; ++k) {
+      const int e = k * accumulate_threads + threadIdx.x;
+      if (e >= tall * tile.quads) continue;
+      const float factor = a[e / tile.quads];
+      const float4 by = b[e % tile.quads];
+      sum[k] = make_float4(AddOuter::add(sum[k].x, factor, by.x), AddOuter::add(sum[k].y, factor, by.y),
+                           AddOuter::add(sum[k].z, factor, by.z), AddOuter::add(sum[k].w, factor, by.w));
+    }
+  }
 #pragma unroll
   for (int k = 0; k < OuterTile::deep; ++k) {
     const int e = k * accumulate_threads + threadIdx.x;
-    if (e >= tall * tile.quads) continue;
-    const float factor = a[e / tile.quads];
-    const float4 by = b[e % tile.quads];
-    to[e] = make_float4(AddOuter::add(sum[k].x, factor, by.x), AddOuter::add(sum[k].y, factor, by.y),
-                        AddOuter::add(sum[k].z, factor, by.z), AddOuter::add(sum[k].w, factor, by.w));
+    if (e < tall * tile.quads) to[e] = sum[k];
   }
 }
 
 inline bool staged(const Tensor& like, int64_t, const AddOuter& of) {
-  const bool even = (reinterpret_cast<uintptr_t>(of.sum) | reinterpret_cast<uintptr_t>(of.b)) % 16 == 0;
-  if (!even || of.n % 4 != 0 || of.n / 4 > OuterTile::most) return false;
+  uintptr_t places = reinterpret_cast<uintptr_t>(of.sum);
+  for (int64_t pass = 0; pass < of.passes; ++pass) places |= reinterpret_cast<uintptr_t>(of.b[pass]);
+  if (places % 16 != 0 || of.n % 4 != 0 || of.n / 4 > OuterTile::most) return false;
   const OuterTile tile(of);
   launch("accumulate_outer_kernel", accumulate_outer_kernel,
          {blocks_of(of.rows * tile.per_row, 1), accumulate_threads}, like, of, tile);

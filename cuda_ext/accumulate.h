@@ -1,5 +1,5 @@
 // Sums that are kept over several passes: sum = (0 or sum) + x, element by element, of several tensors at once, or of
-// the outer products of rows, which are made on the way.
+// the outer products of rows, which are made on the way and for all passes at once.
 #pragma once
 #include "check.h"
 #include "portable.h"
@@ -7,7 +7,7 @@
 #include "row.h"
 
 namespace fox {
-constexpr int64_t sums_at_most = 64;
+constexpr int64_t sums_at_most = 64, passes_at_most = 8;
 
 struct Kept {
   float* sum;
@@ -51,30 +51,40 @@ template <class On> void accumulate(std::vector<Tensor> sums, std::vector<Tensor
   On::rows(sums[0], spans, 16, span);
 }
 
-// sum[r,m,n] = (0 or sum) + a[r,m] b[r,n]; a row is one n of all, or all of them.
+// sum[r,m,n] = (0 or sum) + a[r,m] b[r,n] of each pass, ascending; a row is one n of all, or all of them.
 struct AddOuter {
   float* sum;
-  const float *a, *b;
-  int64_t rows, m, n;
+  const float *a[passes_at_most], *b[passes_at_most];
+  int64_t passes, rows, m, n;
   bool begin;
   Spans spans;
   FOX_HD static float add(float sum, float a, float b) { return px::one_nan(sum + px::fma(a, b, 0.f)); }
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i);
     float* __restrict to = sum + row * n;
-    const float* __restrict from = b + quotient(row, m) * n;
-    float factor = a[row];
-    FOX_LANES
-    for (int64_t j = spans.begin(i); j < end; ++j) to[j] = add(begin ? 0.f : to[j], factor, from[j]);
+    for (int64_t pass = 0; pass < passes; ++pass) {  // the row stays in the cache
+      const float* __restrict from = b[pass] + quotient(row, m) * n;
+      float factor = a[pass][row];
+      bool fresh = begin && pass == 0;
+      FOX_LANES
+      for (int64_t j = spans.begin(i); j < end; ++j) to[j] = add(fresh ? 0.f : to[j], factor, from[j]);
+    }
   }
 };
 
-template <class On> void accumulate_outer(Tensor sum, Tensor a, Tensor b, bool begin) {
-  FOX_CHECK(a.dim() == 2 && b.dim() == 2, "accumulate_outer takes 2-D rows");
-  int64_t rows = a.size(0), m = a.size(1), n = b.size(1);
+template <class On> void accumulate_outer(Tensor sum, std::vector<Tensor> a, std::vector<Tensor> b, bool begin) {
+  int64_t passes = static_cast<int64_t>(a.size());
+  FOX_CHECK(1 <= passes && passes <= passes_at_most && b.size() == a.size(), "accumulate_outer takes the rows of 1 to ",
+            passes_at_most, " passes");
+  FOX_CHECK(sum.dim() == 3, "a sum of outer products must be 3-D");
+  int64_t rows = sum.size(0), m = sum.size(1), n = sum.size(2);
   Spans spans{n, On::span(n)};
-  On::rows(sum, rows * m * spans.per_row(), 256,
-           AddOuter{inout<float>(sum, "sum", {rows, m, n}), in<float>(a, "a", {rows, m}), in<float>(b, "b", {rows, n}), rows,
-                    m, n, begin, spans});
+  AddOuter add{inout<float>(sum, "sum", {rows, m, n}), {}, {}, passes, rows, m, n, begin, spans};
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    FOX_CHECK(a[pass].device() == sum.device() && b[pass].device() == sum.device(), "all must be on one device");
+    add.a[pass] = in<float>(a[pass], "a", {rows, m});
+    add.b[pass] = in<float>(b[pass], "b", {rows, n});
+  }
+  On::rows(sum, rows * m * spans.per_row(), 256, add);
 }
 }  // namespace fox

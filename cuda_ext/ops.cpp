@@ -21,8 +21,8 @@ STABLE_TORCH_LIBRARY(foxflow, m) {
   m.def("total_rows(Tensor(a!) out_N, Tensor[] parts) -> ()");
   // Each sum plus what is fresh of it, element by element; to begin with, 0 plus what is fresh. At most 64 at once.
   m.def("accumulate(Tensor(a!)[] sums, Tensor[] fresh, bool begin) -> ()");
-  // sum[r,m,n] plus a[r,m] b[r,n], or that alone to begin with.
-  m.def("accumulate_outer(Tensor(a!) sum_RMN, Tensor a_RM, Tensor b_RN, bool begin) -> ()");
+  // sum[r,m,n], or 0 to begin with, plus a[r,m] b[r,n] of each pass, one after another. At most 8 passes.
+  m.def("accumulate_outer(Tensor(a!) sum_RMN, Tensor[] a_RM, Tensor[] b_RN, bool begin) -> ()");
 
   // Element by element, which = 0 exp, 1 log, 2 log1p, 3 tanh, 4 sigmoid, 5 softplus, 6 sin, 7 cos of portable.h.
   m.def("portable(Tensor x, int which) -> Tensor");

@@ -99,7 +99,7 @@ OUTER = {
     "cfc_grad_w_in_scratch": ("attn_ctx", "cfc_grad_b_scratch"),
     "cfc_grad_w_rec_scratch": ("carry", "cfc_grad_b_scratch"),
 }
-"""Scratches that are outer products -> of what; too large to be made before they are added to what is kept."""
+"""Scratches that are outer products -> of what; too large to be made, or added to, in each iteration."""
 
 
 def trunk(specimens: Specimens) -> tuple[Stage, ...]:

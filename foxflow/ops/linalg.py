@@ -16,7 +16,7 @@ from foxflow.ops import check
 
 _C = torch.ops.foxflow
 
-MOST_SUMS = 64
+MOST_SUMS, MOST_PASSES = 64, 8
 _library = False
 
 
@@ -159,27 +159,31 @@ def accumulate(sums: Sequence[Tensor], fresh: Sequence[Tensor], *, begin: bool =
     _C.accumulate(list(sums), [more.contiguous() for more in fresh], begin)
 
 
-def accumulate_outer(sum_RMN: Tensor, a_RM: Tensor, b_RN: Tensor, *, begin: bool = False) -> None:
-    """Add the outer products of rows to a tensor: sum[r, m, n] + a[r, m] b[r, n].
+def accumulate_outer(sum_RMN: Tensor, a_RM: Sequence[Tensor], b_RN: Sequence[Tensor], *, begin: bool = False) -> None:
+    """Add the outer products of rows of several passes to a tensor, by one launch: sum[r, m, n] + a[r, m] b[r, n].
 
     Args:
         sum_RMN: float32, contiguous; changed. With `begin` it is written and not read.
-        a_RM: float32.
-        b_RN: float32.
+        a_RM: float32, one for each pass, at most 8.
+        b_RN: float32, as many.
         begin: start from 0, so that no zero is negative.
 
     Raises:
-        Mistake: a tensor is not float32, sizes differ, or the sum is not contiguous.
+        Mistake: there are none or too many, a tensor is not float32, sizes differ, or the sum is not contiguous.
 
-    Bits: a product is rounded before it is added, as by `matmul_rows` of single rows and `accumulate`.
+    Bits: the passes ascend; a product is rounded before it is added, as by `matmul_rows` of single rows and
+    `accumulate`.
     """
-    check.tensor(a_RM, "a_RM", "RM", torch.float32)
-    check.tensor(b_RN, "b_RN", "RN", torch.float32, like=a_RM)
-    check.shaped(sum_RMN, "sum_RMN", "RMN", (*a_RM.shape, b_RN.shape[1]), a_RM)
-    check.size(b_RN, "b_RN", 0, a_RM.shape[0], "a_RM's rows")
+    if not 1 <= len(a_RM) <= MOST_PASSES or len(b_RN) != len(a_RM):
+        raise must("a_RM", f"be 1 to {MOST_PASSES}, with as many b_RN", f"{len(a_RM)} and {len(b_RN)}")
+    check.tensor(sum_RMN, "sum_RMN", "RMN", torch.float32)
     if not sum_RMN.is_contiguous():
         raise must("sum_RMN", "be contiguous, since it is changed in place", f"strides {sum_RMN.stride()}")
-    _C.accumulate_outer(sum_RMN, a_RM.contiguous(), b_RN.contiguous(), begin)
+    rows, m, n = sum_RMN.shape
+    for i, (a, b) in enumerate(zip(a_RM, b_RN, strict=True)):
+        check.shaped(a, f"a_RM[{i}]", "RM", (rows, m), sum_RMN)
+        check.shaped(b, f"b_RN[{i}]", "RN", (rows, n), sum_RMN)
+    _C.accumulate_outer(sum_RMN, [a.contiguous() for a in a_RM], [b.contiguous() for b in b_RN], begin)
 
 
 def _library_rows(a_RM: Tensor, b_RN: Tensor, chunk_rows: int) -> Tensor:

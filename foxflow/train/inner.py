@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -33,9 +33,10 @@ LAST = ("per_is_weight", "outcome_labels", *(f"row_loss_{head}" for head in HEAD
 class InnerLoop:
     """K iterations on one set of weights; what they gather is summed once, before Adam.
 
-    `scratch` holds one row a batch row (group I), `chunks` sums over chunks of batch rows by weight key, `last` the
-    buffers of the last iteration. `outputs`, `targets` and `backward` are the stages of an iteration after the
-    encoder's; only `targets` reads the slowly following copies.
+    `scratch` holds one row a batch row (group I), `chunks` sums over chunks of batch rows by weight key, `factors` what
+    each iteration leaves of the scratches that are outer products, `last` the buffers of the last one. `outputs`,
+    `targets` and `backward` are the stages of an iteration after the encoder's; only `targets` reads the slowly
+    following copies.
 
     Args:
         config: sizes and specimens.
@@ -54,10 +55,12 @@ class InnerLoop:
         self._branch = branch
         self.scratch: Tensors = {}
         self.chunks: Tensors = {}
+        self.factors: list[Tensors] = []
         self.last: Tensors = {}
         self.outputs, self.targets = heads.OUTPUTS, heads.TARGETS
         sums = (*heads.gradients(config.specimens), *gradients.trunk(config.specimens))
         self.backward = (*heads.LOSSES, *sums)
+        self._rows = [name for name in SCRATCHES if name not in OUTER]
         self._summed = [weight.key for weight in table(self._shape) if weight.key not in SCRATCHES.values()]
 
     def iterate(self, k: int, capture: Capture, slots: Slots) -> None:
@@ -83,8 +86,11 @@ class InnerLoop:
         walk(self.targets, self._learner.targets, s, x)
         walk(self.backward, w, s, x, self._branch.beside)
         with self._branch.beside(*x.values()):
-            gather(self.scratch, SCRATCHES, x, self._specimens, first=k == 0)
+            gather(self.scratch, self._rows, x, self._specimens, first=k == 0)
             gather(self.chunks, self._summed, x, self._specimens, first=k == 0)
+            self._keep(k, x)
+            if k == s.K - 1:
+                self.close()
             capture.take({name: buffer for name, buffer in x.items() if name not in DRAWN}, slots, k)
         self.last = {name: x[name] for name in LAST}
         self._replay.update(idx, x["row_loss_q"])
@@ -98,6 +104,16 @@ class InnerLoop:
             capture.take(drawn | self._replay.tree, slots, k)
             policy.prng_advance(per, 1)
             return idx, weight, fractions(self._shape, iqn, self._specimens)
+
+    def _keep(self, k: int, x: Tensors) -> None:
+        """Keep the factors of outer products."""
+        if k == 0:
+            self.factors.clear()
+        self.factors.append({name: x[name] for pair in OUTER.values() for name in pair})
+
+    def close(self) -> None:
+        """Add up the outer products of the iterations."""
+        self.scratch |= {name: outer(name, self.factors, self._specimens) for name in OUTER}
 
     def losses(self) -> Tensors:
         """loss_* of the last iteration, made on the branch; the total is only logged."""
@@ -135,21 +151,18 @@ def gather(kept: Tensors, names: Iterable[str], x: Named, specimens: seams.Speci
     for name in names:
         begun[first and seams.clears(name, specimens)].append(name)
         if first:
-            kept[name] = _room(name, x)
+            kept[name] = torch.empty_like(x[name])
     for begin, some in begun.items():
-        if plain := [name for name in some if name not in OUTER]:
-            accumulate([kept[name] for name in plain], [x[name] for name in plain], begin=begin)
-        for name in some:
-            if name in OUTER:
-                accumulate_outer(kept[name], *(x[factor] for factor in OUTER[name]), begin=begin)
+        if some:
+            accumulate([kept[name] for name in some], [x[name] for name in some], begin=begin)
 
 
-def _room(name: str, x: Named) -> Tensor:
-    """Memory for what is kept under a name."""
-    if name not in OUTER:
-        return torch.empty_like(x[name])
-    rows, columns = (x[factor] for factor in OUTER[name])
-    return rows.new_empty(*rows.shape, columns.shape[1])
+def outer(name: str, passes: Sequence[Named], specimens: seams.Specimens) -> Tensor:
+    """Add up the outer products under a name of all iterations of a step, so that their sum is written once."""
+    a, b = ([x[factor] for x in passes] for factor in OUTER[name])
+    total = a[0].new_empty(*a[0].shape, b[0].shape[1])
+    accumulate_outer(total, a, b, begin=seams.clears(name, specimens))
+    return total
 
 
 def mean_loss(head: str, x: Named) -> Tensor:

@@ -168,26 +168,38 @@ def test_kept_sums_begin_at_plus_zero_and_have_one_nan(device):
 @pytest.mark.parametrize(
     ("rows", "m", "n"), [(3, 128, 128), (5, 7, 12), (4, 9, 5), (2, 3, 5000), (0, 4, 4), (1, 33, 64)]
 )
-def test_outer_products_are_added_as_single_rows_products_are(device, rows, m, n, edge):
+@pytest.mark.parametrize("passes", [1, 2, 3, 8])
+@pytest.mark.parametrize("begin", [True, False])
+def test_outer_products_of_all_passes_are_added_in_their_order(device, rows, m, n, edge, passes, begin):
     """Nothing written beside the sum; even and odd columns and places, and more columns than a block takes."""
-    a, b, _ = matrices(rows, m, n, device)
-    b = matrices(1, rows, n, device)[1] if rows else b[:0]
+    a = [matrices(rows, m, i, device)[0] for i in range(passes)]
+    b = [matrices(rows, n, passes + i, device)[0] for i in range(passes)]
     whole = torch.full((rows * m * n + 2 * edge,), 7.0, device=device)
     total = whole[edge:-edge].view(rows, m, n)
-    linalg.accumulate_outer(total, a, b, begin=True)
-    assert_bit_equal(total.cpu(), linalg.matmul_rows(a, b, 1).cpu())
-    linalg.accumulate_outer(total, a, 3 * b)
-    assert_bit_equal(total.cpu(), (linalg.matmul_rows(a, b, 1) + linalg.matmul_rows(a, 3 * b, 1)).cpu())
+    want = torch.zeros_like(total) if begin else total.clone()
+    for a_RM, b_RN in zip(a, b, strict=True):
+        want = want + a_RM[:, :, None] * b_RN[:, None, :]
+    linalg.accumulate_outer(total, a, b, begin=begin)
+    assert_bit_equal(total.cpu(), want.cpu())
     assert bool((whole[:edge] == 7).all() and (whole[-edge:] == 7).all())
+
+
+def test_the_order_of_passes_shows():
+    """Twin of the test above: another order would be seen."""
+    a, b = ([matrices(4, n, i)[0] for i in range(3)] for n in (9, 5))
+    there, back = torch.empty(2, 4, 9, 5)
+    linalg.accumulate_outer(there, a, b, begin=True)
+    linalg.accumulate_outer(back, a[::-1], b[::-1], begin=True)
+    assert not torch.equal(there, back)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_outer_products_begin_at_plus_zero_and_have_one_nan(device):
     total = torch.full((1, 1, 3), 5.0, device=device)
     a, b = torch.ones(1, 1, device=device), torch.tensor([[-0.0, math.nan, -math.nan]], device=device)
-    linalg.accumulate_outer(total, a, b, begin=True)
+    linalg.accumulate_outer(total, [a, a], [b, b], begin=True)
     assert total.view(torch.int32).tolist() == [[[0, 0x7FC00000, 0x7FC00000]]]
-    torch.library.opcheck(torch.ops.foxflow.accumulate_outer.default, (total, a, b, False))
+    torch.library.opcheck(torch.ops.foxflow.accumulate_outer.default, (total, [a, a], [b, b], False))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -220,7 +232,11 @@ def test_wrong_shapes_are_named():
         linalg.accumulate([a], [b])
     with pytest.raises(Mistake, match=r"sums\[0\] must be contiguous"):
         linalg.accumulate([a.T], [a.T])
-    with pytest.raises(Mistake, match=r"sum_RMN must have 5 on axis 1 \(M\), got 4"):
-        linalg.accumulate_outer(torch.ones(4, 4, 3), a, torch.ones(4, 3))
+    with pytest.raises(Mistake, match="a_RM must be 1 to 8, with as many b_RN, got 1 and 0"):
+        linalg.accumulate_outer(torch.ones(4, 5, 3), [a], [])
+    with pytest.raises(Mistake, match=r"a_RM\[0\] must have 4 on axis 1 \(M\), got 5"):
+        linalg.accumulate_outer(torch.ones(4, 4, 3), [a], [torch.ones(4, 3)])
+    with pytest.raises(Mistake, match=r"b_RN\[1\] must have 4 on axis 0 \(R\), got 5"):
+        linalg.accumulate_outer(torch.ones(4, 5, 3), [a, a], [torch.ones(4, 3), torch.ones(5, 3)])
     with pytest.raises(Mistake, match="sum_RMN must be contiguous"):
-        linalg.accumulate_outer(torch.ones(5, 4, 3).transpose(0, 1), a, torch.ones(4, 3))
+        linalg.accumulate_outer(torch.ones(5, 4, 3).transpose(0, 1), [a], [torch.ones(4, 3)])

@@ -121,6 +121,7 @@ class StepsEachIteration(InnerLoop):
     def iterate(self, k: int, capture: Capture, slots: Slots) -> None:
         super().iterate(k, capture, slots)
         if k + 1 < self._shape.K:
+            self.close()
             self._learner.update(self._learner.reduce(self.scratch, self.chunks), self._isv)
 
 
@@ -222,6 +223,7 @@ class KeepsTheLast(InnerLoop):
     def iterate(self, k: int, capture: Capture, slots: Slots) -> None:
         for gathered in (*self.scratch.values(), *self.chunks.values()):
             gathered.zero_()
+        self.factors.clear()
         super().iterate(k, capture, slots)
 
 

@@ -142,9 +142,12 @@ def following(c: Call) -> Tensor:
 
 def kept(c: Call, name: str) -> Tensor:
     """What the iterations of a step add up to under a name."""
+    passes = [Pass(c, k).found for k in range(c.shape.K)]
+    if name in gradients.OUTER:
+        return inner.outer(name, passes, c.setting.config.specimens)
     sums: dict[str, Tensor] = {}
-    for k in range(c.shape.K):
-        inner.gather(sums, (name,), Pass(c, k).found, c.setting.config.specimens, first=k == 0)
+    for k, found in enumerate(passes):
+        inner.gather(sums, (name,), found, c.setting.config.specimens, first=k == 0)
     return sums[name]
 
 
