@@ -6,8 +6,10 @@ Axes as in docs/trainer.md; R = B T rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import gcd
 
+import torch
 from torch import Tensor
 
 from foxflow.agent.stage import Named, Stage, walk
@@ -36,6 +38,28 @@ def forward(w: Named, s: Shape, x_BTF: Tensor, carry_BH: Tensor, dt_B: Tensor) -
     x = {"window": x_BTF, "carry": carry_BH, "dt": dt_B}
     walk(ACTS, w, s, x)
     return x["h"]
+
+
+def slide(w: Named, s: Shape, x: Named, row_B1F: Tensor, carry_BH: Tensor, dt_B: Tensor) -> Tensor:
+    """Encode windows that have slid on by a row: what is made of each row alone is made of the new one only.
+
+    Args:
+        w: the trunk's weights by key.
+        s: sizes.
+        x: what the forward pass made of the windows before, by these weights.
+        row_B1F: features of the new row.
+        carry_BH: the cell's state before it.
+        dt_B: seconds since the row before.
+
+    Returns:
+        What `forward` makes of the whole windows, [B, H].
+    """
+    last = {"window": row_B1F}
+    walk(BY_ROW, w, replace(s, T=1), last)
+    slid = {name: torch.cat([x[name][:, 1:], last[name]], 1) for name in ("enc_in", "mamba_a_u")}
+    slid |= {"carry": carry_BH, "dt": dt_B}
+    walk(OVER_ROWS, w, s, slid)
+    return slid["h"]
 
 
 def _vsn(w: Named, _s: Shape, x: Named) -> tuple[Tensor, ...]:
@@ -94,5 +118,7 @@ def _stages(every: Every) -> tuple[Stage, ...]:
 
 ACTS, LEARNS = _stages(lambda s: s.T), _stages(lambda s: gcd(s.T, 4))
 """The forward pass from `window`, `carry` and `dt` to `h`; the second one for a backward pass to follow."""
+BY_ROW, OVER_ROWS = ACTS[:3], ACTS[3:]
+"""The first part of `ACTS` makes each row of `enc_in` and `mamba_a_u` from one row of the window."""
 SHOWS = _stages(lambda _: 1)
 """As `LEARNS`, with the Mamba states of every step, as a record holds them."""

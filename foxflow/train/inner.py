@@ -134,8 +134,7 @@ def seconds(x: Named) -> Tensor:
 
 def following(w: Named, s: Shape, x: Named) -> Tensor:
     """sampled_h_tp1: the encoding one row later, from the one before as its carry; no gradient."""
-    win, dt = x["sampled_win"][:, 1:].contiguous(), x["sampled_dt"][:, 1].contiguous()
-    return encoder.forward(w, s, win, x["sampled_h_t"], dt)
+    return encoder.slide(w, s, x, x["sampled_win"][:, s.T :], x["sampled_h_t"], x["sampled_dt"][:, 1].contiguous())
 
 
 def fractions(s: Shape, state: Tensor, specimens: seams.Specimens) -> Tensors:

@@ -84,7 +84,7 @@ _FORWARD = f"""
 29 | M | k | attention_fwd <- ln_b_out w_trunk.attn_q | attn_alpha f32[B,T] attn_ctx f32[B,H]
 29 | M | k | cfc_fwd <- attn_ctx sampled_carry sampled_dt w_trunk.cfc_w_in w_trunk.cfc_w_rec w_trunk.cfc_b w_trunk.cfc_tau | cfc_cand f32[B,H] cfc_decay f32[B,H]
 30 | G | k | cfc_fwd <- attn_ctx sampled_carry sampled_dt w_trunk.cfc_w_in w_trunk.cfc_w_rec w_trunk.cfc_b w_trunk.cfc_tau | sampled_h_t f32[B,H]
-30 | G | k | encoder_fwd <- sampled_win sampled_h_t sampled_dt #2 | sampled_h_tp1 f32[B,H]
+30 | G | k | encoder_fwd <- sampled_win enc_in mamba_a_u sampled_h_t sampled_dt #2 | sampled_h_tp1 f32[B,H]
 31 | H | k | head_fwd <- sampled_h_t w_q_w w_q_b | q_logits f32[B,A,Z]
 31 | H | k | head_fwd <- sampled_h_t w_pi_w w_pi_b | pi_logits f32[B,A]
 31 | H | k | head_fwd <- sampled_h_t w_v_w w_v_b | v_pred f32[B]
