@@ -40,14 +40,14 @@ template <class T> struct LayerNormFwdTile {
 
 template <class T> struct LayerNormBwdTile {
   using Element = T;
-  static constexpr int planes = 3, rounds = 1, walks = 2;
+  static constexpr int planes = 2, rounds = 1, walks = 2;
   LayerNormBwd<T, 1> of;
   __device__ void copy(Copies<T> to, int64_t row, int j) const {
     int64_t e = row * of.hidden + j;
-    T grad = of.grad_out[e];
+    T grad = of.grad_out[e], n = of.norm[e];
     *to.plane(0) = grad * of.gain[j];
-    *to.plane(1) = of.norm[e];
-    *to.plane(2) = grad;
+    *to.plane(1) = n;
+    of.grad_gain[e] = px::one_nan(grad * n);
   }
   template <int> __device__ T walk(int part, Copies<T> k, int64_t) const {
     T sum;
@@ -56,9 +56,7 @@ template <class T> struct LayerNormBwdTile {
     return sum / static_cast<T>(of.hidden);
   }
   template <int> __device__ void each(Copies<T> k, const T* found, int64_t row, int j) const {
-    T n = *k.plane(1);
-    of.grad_x[row * of.hidden + j] = of.result(of.rstd[row], *k.row, found[0], n, found[1]);
-    of.grad_gain[row * of.hidden + j] = px::one_nan(*k.plane(2) * n);
+    of.grad_x[row * of.hidden + j] = of.result(of.rstd[row], *k.row, found[0], *k.plane(1), found[1]);
   }
 };
 

@@ -1,13 +1,13 @@
-// Rows whose sums are one chain each, on the GPU: a block copies eight rows to shared memory, a warp a row; then, in as
-// many rounds as the operator has, one thread walks each row and all threads take its elements.
+// Rows whose sums are one chain each, on the GPU: a block copies some rows to shared memory, each warp some of them; then,
+// in as many rounds as the operator has, one thread walks each row and all threads take its elements.
 #pragma once
 #include "launch.cuh"
 #include "row.h"
 #include "staging.cuh"
 
 namespace fox {
-constexpr int tile_rows = 8, warp_size = 32, most_facts = 2;
-constexpr unsigned tile_threads = tile_rows * warp_size;
+constexpr int few_rows = 8, many_rows = 32, tile_warps = 8, warp_size = 32, most_facts = 2;
+constexpr unsigned tile_threads = tile_warps * warp_size;
 
 // A row's copies side by side in shared memory: `planes` of them, `apart` elements from one to the next.
 template <class T> struct Copies {
@@ -16,44 +16,54 @@ template <class T> struct Copies {
   __device__ T* plane(int p) const { return row + p * apart; }
 };
 
-// What walking a row found out, for all threads.
-template <class T> struct Facts {
-  T value[most_facts][tile_rows];
+// What walking the rows found out, for all threads.
+template <class T, int Rows> struct Facts {
+  T value[most_facts][Rows];
 };
 
-template <int Round, class Tile, class T>
-__device__ void run_round(const Tile& of, T* shared, Facts<T>& facts, int64_t count, int64_t size) {
+template <int Round, int Rows, class Tile, class T>
+__device__ void run_round(const Tile& of, T* shared, Facts<T, Rows>& facts, int64_t count, int size) {
   const int stride = size | 1, warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
-  const int64_t first = blockIdx.x * static_cast<int64_t>(tile_rows);
+  const int64_t first = blockIdx.x * static_cast<int64_t>(Rows);
   __syncthreads();
-  if (warp < Tile::walks && lane < tile_rows && first + lane < count)
-    facts.value[Round + warp][lane] = of.template walk<Round>(warp, Copies<T>{shared + lane * stride, tile_rows * stride},
+  if (warp < Tile::walks && lane < Rows && first + lane < count)
+    facts.value[Round + warp][lane] = of.template walk<Round>(warp, Copies<T>{shared + lane * stride, Rows * stride},
                                                               first + lane);
   __syncthreads();
-  if (first + warp >= count) return;
-  const T found[most_facts] = {facts.value[0][warp], facts.value[1][warp]};
-  for (int j = lane; j < size; j += warp_size)
-    of.template each<Round>(Copies<T>{shared + warp * stride + j, tile_rows * stride}, found, first + warp, j);
+  for (int row = warp; row < Rows && first + row < count; row += tile_warps) {
+    const T found[most_facts] = {facts.value[0][row], facts.value[1][row]};
+    for (int j = lane; j < size; j += warp_size)
+      of.template each<Round>(Copies<T>{shared + row * stride + j, Rows * stride}, found, first + row, j);
+  }
 }
 
-template <class Tile> __global__ void __launch_bounds__(tile_threads) tile_kernel(Tile of, int64_t count, int64_t size) {
+template <int Rows, class Tile>
+__global__ void __launch_bounds__(tile_threads) tile_kernel(Tile of, int64_t count, int size) {
   using T = typename Tile::Element;
-  __shared__ Facts<T> facts;
+  __shared__ Facts<T, Rows> facts;
   T* shared = shared_memory<T>();
   const int stride = size | 1, warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
-  const int64_t row = blockIdx.x * static_cast<int64_t>(tile_rows) + warp;
-  if (row < count)
+  const int64_t first = blockIdx.x * static_cast<int64_t>(Rows);
+  for (int row = warp; row < Rows && first + row < count; row += tile_warps)
 #pragma unroll 4
     for (int j = lane; j < size; j += warp_size)
-      of.copy(Copies<T>{shared + warp * stride + j, tile_rows * stride}, row, j);
+      of.copy(Copies<T>{shared + row * stride + j, Rows * stride}, first + row, j);
   run_round<0>(of, shared, facts, count, size);
   if constexpr (Tile::rounds == 2) run_round<1>(of, shared, facts, count, size);
 }
 
-template <class Tile> bool launch_tiles(const Tensor& like, const Tile& of, int64_t count, int64_t size) {
-  size_t bytes = Tile::planes * tile_rows * (size | 1) * sizeof(typename Tile::Element);
-  if (bytes + sizeof(Facts<typename Tile::Element>) > most_shared_bytes) return false;
-  launch("tile_kernel", tile_kernel<Tile>, {blocks_of(count, tile_rows), tile_threads, bytes}, like, of, count, size);
+template <int Rows, class Tile> bool launch_tiles_of(const Tensor& like, const Tile& of, int64_t count, int64_t size) {
+  using T = typename Tile::Element;
+  const size_t bytes = Tile::planes * Rows * (size | 1) * sizeof(T);
+  if (bytes + sizeof(Facts<T, Rows>) > most_shared_bytes) return false;
+  launch("tile_kernel", tile_kernel<Rows, Tile>, {blocks_of(count, Rows), tile_threads, bytes}, like, of, count,
+         static_cast<int>(size));
   return true;
+}
+
+// A walk takes as long for many rows as for few; few are spread over more multiprocessors.
+template <class Tile> bool launch_tiles(const Tensor& like, const Tile& of, int64_t count, int64_t size) {
+  const bool many = count >= 2 * many_rows * processors_of(like);
+  return (many && launch_tiles_of<many_rows>(like, of, count, size)) || launch_tiles_of<few_rows>(like, of, count, size);
 }
 }  // namespace fox
