@@ -75,12 +75,13 @@ template <class T> struct AttentionGradE {
   T* grad_e;
   int64_t steps;
   Spans spans;
+  FOX_HD static T result(T share, T along, T score, T q) { return px::one_nan(share * along + score * q); }
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i);
     const T* along = grad_context + quotient(row, steps) * spans.size;
     T share = alpha[row], score = grad_score[row];
     for (int64_t j = spans.begin(i); j < end; ++j)
-      grad_e[row * spans.size + j] = px::one_nan(share * along[j] + score * q[j]);
+      grad_e[row * spans.size + j] = result(share, along[j], score, q[j]);
   }
 };
 
