@@ -1,19 +1,23 @@
 // Schedules rows on CPU threads, each row compiled for plain x86-64, AVX2+FMA and AVX-512 and chosen at run time.
 #pragma once
 #include "check.h"
+#include "hd.h"
 #include "simd.h"
 
 namespace fox {
-template <class Row> void rows_plain(int64_t begin, int64_t end, Row row) {
-  for (int64_t i = begin; i < end; ++i) row(i);
+// Rows written in vectors of one level's floats have a wide<Lanes>(i) in place of (i).
+template <int Lanes, class Row> FOX_HD void each(int64_t begin, int64_t end, const Row& row) {
+  for (int64_t i = begin; i < end; ++i) {
+    if constexpr (requires { row.template wide<Lanes>(i); })
+      row.template wide<Lanes>(i);
+    else
+      row(i);
+  }
 }
+template <class Row> void rows_plain(int64_t begin, int64_t end, Row row) { each<4>(begin, end, row); }
 #if defined(__x86_64__)
-template <class Row> FOX_AVX2 void rows_avx2(int64_t begin, int64_t end, Row row) {
-  for (int64_t i = begin; i < end; ++i) row(i);
-}
-template <class Row> FOX_AVX512 void rows_avx512(int64_t begin, int64_t end, Row row) {
-  for (int64_t i = begin; i < end; ++i) row(i);
-}
+template <class Row> FOX_AVX2 void rows_avx2(int64_t begin, int64_t end, Row row) { each<8>(begin, end, row); }
+template <class Row> FOX_AVX512 void rows_avx512(int64_t begin, int64_t end, Row row) { each<16>(begin, end, row); }
 #endif
 
 // Calls row(i) for i in [begin, end) on this thread.

@@ -14,7 +14,7 @@ struct Encoder : Cpu {
   static int64_t span(int64_t size) { return size; }
 
   template <class T> static bool makes_states(const MambaBuffers<T>& of) {
-    return MambaHeadScanBwd<T, lanes>::fits(of.sizes);
+    return MambaWideScanBwd::fits<T>(of.sizes);
   }
 
   using Cpu::rows;
@@ -23,17 +23,17 @@ struct Encoder : Cpu {
     Cpu::rows(like, (n + block - 1) / block, 4, MambaStepRows<T>{row, n});
   }
   template <class T> static void rows(const Tensor& like, int64_t n, int64_t grain, const MambaScan<T, lanes>& row) {
-    if (row.sizes.head % lanes) return Cpu::rows(like, n, grain, row);
-    Cpu::rows(like, n / row.sizes.heads, 2, MambaHeadsScan<T, lanes>{row});
+    if constexpr (sizeof(T) == sizeof(float))
+      if (MambaWide<lanes>::fits(row.sizes)) return Cpu::rows(like, row.sizes.batch * row.sizes.heads, 16, MambaWideScan{row});
+    Cpu::rows(like, n, grain, row);
   }
   template <class T> static void rows(const Tensor& like, int64_t n, int64_t grain, const MambaScanBwd<T, lanes>& row) {
     if constexpr (sizeof(T) == sizeof(float))
-      if (MambaHeadScanBwd<T, lanes>::fits(row.of.sizes))
-        return Cpu::rows(like, n, grain, MambaHeadScanBwd<T, lanes>{row.of});
+      if (makes_states(row.of)) return Cpu::rows(like, row.of.sizes.batch, grain, MambaWideScanBwd{row.of});
     Cpu::rows(like, n, grain, row);
   }
   template <class T> static void rows(const Tensor& like, int64_t n, int64_t grain, const MambaJoin<T, group>& row) {
-    if (MambaHeadScanBwd<T, lanes>::fits(row.of.sizes)) return;
+    if (makes_states(row.of)) return;
     Cpu::rows(like, n, grain, row);
   }
 };

@@ -93,6 +93,7 @@ template <class T> struct MambaGate {
   FOX_HD void operator()(int64_t i) const {
     int64_t row = spans.row(i), end = spans.end(i), offset = row * spans.size;
     const T* z = u + row * sizes.width();
+    FOX_LANES
     for (int64_t j = spans.begin(i); j < end; ++j) gated[offset + j] = mamba_gated(y[offset + j], z[j]);
   }
 };

@@ -1,4 +1,4 @@
-// The Mamba-2 mixer's rows as a processor likes them: vectors over steps, two heads at a time, sums over columns turned.
+// The Mamba-2 mixer's rows as a processor likes them: vectors over steps, states in registers, sums over columns turned.
 #pragma once
 #include "cpu.h"
 #include "mamba_bwd.h"
@@ -31,163 +31,193 @@ template <class T> struct MambaStepRows {
   }
 };
 
-// MambaScan, a row being one vector of columns of all heads, four at a time: the sums over n wait less for each other.
-template <class T, int Lanes> struct MambaHeadsScan {
-  MambaScan<T, Lanes> of;
+// A scan in registers: some states n of one vector of columns of a head go through the window, and the sums over n go on
+// from those of the states before. Unlike a state, a NaN that goes on needs no payload; what is written has one.
+template <int Lanes> struct MambaWide {
+  using Vec = typename Vector<float, Lanes>::type;
+  static constexpr int depth = 4;
+  static bool fits(const MambaSizes& sizes) { return sizes.head % 16 == 0 && sizes.state % depth == 0; }
 
-  FOX_HD void operator()(int64_t i) const {
-    const int64_t p = of.spans.begin(i), row = of.spans.row(i), heads = of.sizes.heads;
-    int64_t m = 0;
-    for (; m + 4 <= heads; m += 4) scan<4>(row, m, p);
-    for (; m < heads; ++m) scan<1>(row, m, p);
-  }
-
-  template <int Heads> FOX_HD void scan(int64_t row, int64_t m, int64_t p) const {
-    const int64_t first = row * of.sizes.steps, all = of.sizes.heads * of.sizes.block();
-    T *now = of.state + row * of.sizes.kept() * all + m * of.sizes.block() + p, *before = now;
-    advance<true, Heads>(first, m, p, now, now);
-    for (int64_t t = 1; t < of.sizes.steps; ++t, before = now) {
-      if (t % of.sizes.every == 0) now += all;
-      advance<false, Heads>(first + t, m, p, before, now);
-    }
-  }
-
-  template <bool First, int Heads>
-  FOX_HD void advance(int64_t t, int64_t m, int64_t p, const T* before, T* now) const {
-    const MambaSizes& sizes = of.sizes;
-    const int64_t block = sizes.block(), at = t * sizes.heads + m;
-    const T *from = of.u + t * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
-    T sum[Heads][Lanes] = {};
-    for (int64_t n = 0; n < sizes.state; ++n) {
-      const T write = from[sizes.b() + n], read = from[sizes.c() + n];
-      FOX_UNROLL
-      for (int h = 0; h < Heads; ++h) {
-        const T drive = of.step[at + h] * write, keep = of.decay[at + h];
-        FOX_LANES
-        for (int j = 0; j < Lanes; ++j) {
-          const int64_t e = h * block + n * sizes.head + j;
-          T next = px::one_nan(px::fma(keep, First ? T(0) : before[e], drive * x[h * sizes.head + j]));
-          now[e] = next;
-          sum[h][j] = px::fma(read, next, sum[h][j]);
-        }
-      }
-    }
-    T* to = of.y + t * sizes.hidden() + m * sizes.head + p;
-    for (int h = 0; h < Heads; ++h)
-      for (int j = 0; j < Lanes; ++j)
-        to[h * sizes.head + j] = px::one_nan(px::fma(of.d[m + h], x[h * sizes.head + j], sum[h][j]));
+  static FOX_HD Vec& at(float* x) { return *reinterpret_cast<Vec*>(x); }
+  static FOX_HD Vec at(const float* x) { return *reinterpret_cast<const Vec*>(x); }
+  static FOX_HD Vec fma(float a, Vec b, Vec sum) { return fma_lanes<float, Lanes>(a, b, sum); }
+  static FOX_HD Vec fma(Vec a, Vec b, Vec sum) { return fma_lanes<float, Lanes>(a, b, sum); }
+  static FOX_HD Vec one_nan(Vec x) {
+    Vec result;
+    FOX_LANES
+    for (int j = 0; j < Lanes; ++j) result[j] = px::one_nan(x[j]);
+    return result;
   }
 };
 
-// to[r] = sum over j ascending of x[r, j], for Lanes rows of Lanes elements.
+// MambaScan, a row being one head of one batch row.
+struct MambaWideScan {
+  MambaScan<float, 16> of;
+
+  template <int Lanes> FOX_HD void wide(int64_t row) const {
+    for (int64_t p = 0; p < of.sizes.head; p += 16)
+      for (int64_t n = 0; n < of.sizes.state; n += MambaWide<Lanes>::depth)
+        states<Lanes>(row / of.sizes.heads, row % of.sizes.heads, n, p);
+  }
+
+  template <int Lanes> FOX_HD void states(int64_t row, int64_t m, int64_t n, int64_t p) const {
+    using W = MambaWide<Lanes>;
+    using Vec = typename W::Vec;
+    constexpr int vectors = 16 / Lanes;
+    const MambaSizes& sizes = of.sizes;
+    const int64_t column = m * sizes.head + p;
+    const float *from = of.u + row * sizes.steps * sizes.width(), *x = from + sizes.hidden() + column;
+    const float *write = from + sizes.b() + n, *read = from + sizes.c() + n;
+    float *y = of.y + row * sizes.steps * sizes.hidden() + column;
+    float* kept = of.state + (row * sizes.kept() * sizes.heads + m) * sizes.block() + n * sizes.head + p;
+    Vec state[W::depth][vectors] = {};
+    const bool last = n + W::depth == sizes.state;
+    for (int64_t t = 0, left = sizes.every; t < sizes.steps; ++t) {
+      const float step = of.step[(row * sizes.steps + t) * sizes.heads + m];
+      const float keep = of.decay[(row * sizes.steps + t) * sizes.heads + m];
+      Vec sum[vectors];
+      FOX_UNROLL
+      for (int v = 0; v < vectors; ++v) sum[v] = n ? W::at(y + v * Lanes) : Vec{};
+      FOX_UNROLL
+      for (int k = 0; k < W::depth; ++k) {
+        const float drive = step * write[k];
+        FOX_UNROLL
+        for (int v = 0; v < vectors; ++v) {
+          state[k][v] = W::fma(keep, state[k][v], drive * W::at(x + v * Lanes));
+          sum[v] = W::fma(read[k], state[k][v], sum[v]);
+        }
+      }
+      FOX_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        W::at(y + v * Lanes) = last ? W::one_nan(W::fma(of.d[m], W::at(x + v * Lanes), sum[v])) : sum[v];
+      x += sizes.width(), y += sizes.hidden(), write += sizes.width(), read += sizes.width();
+      if (--left) continue;
+      FOX_UNROLL
+      for (int k = 0; k < W::depth; ++k)
+        FOX_UNROLL
+        for (int v = 0; v < vectors; ++v) W::at(kept + k * sizes.head + v * Lanes) = W::one_nan(state[k][v]);
+      kept += sizes.heads * sizes.block(), left = sizes.every;
+    }
+  }
+};
+
+// to[r] goes on by the sum over j ascending of x[r, j], for Lanes rows of Lanes elements.
 template <int Lanes> FOX_HD void sum_square(const float* x, float* to) {
-  using Vec = typename Vector<float, Lanes>::type;
-  Vec rows[Lanes], sum{};
+  using W = MambaWide<Lanes>;
+  typename W::Vec rows[Lanes], sum = W::at(static_cast<const float*>(to));
 #pragma GCC unroll 16
-  for (int r = 0; r < Lanes; ++r) rows[r] = *reinterpret_cast<const Vec*>(x + r * Lanes);
+  for (int r = 0; r < Lanes; ++r) rows[r] = W::at(x + r * Lanes);
   transpose<Lanes>(rows);
 #pragma GCC unroll 16
   for (int j = 0; j < Lanes; ++j) sum = sum + rows[j];
-  *reinterpret_cast<Vec*>(to) = sum;
+  W::at(to) = sum;
 }
 
-// MambaScanBwd and MambaJoin where a head is one vector wide: the sums over heads of one step stay in the cache, as do
-// the states between two that were kept, which are made anew.
-template <class T, int Lanes> struct MambaHeadScanBwd {
-  MambaBuffers<T> of;
-  static constexpr int64_t most_state = 64, most_states = 1 << 14;
-  static bool fits(const MambaSizes& sizes) {
-    return sizes.head == Lanes && sizes.state % Lanes == 0 && sizes.state <= most_state && sizeof(T) == sizeof(float) &&
-           sizes.every * sizes.heads * sizes.block() <= most_states;
+// MambaScanBwd and MambaJoin, a row being one batch row: for some n and p the states of a head are made anew from those
+// that were kept, then G goes back through the window. What they add to stays in the cache.
+struct MambaWideScanBwd {
+  MambaBuffers<float> of;
+  static constexpr int64_t most_steps = 32;
+  template <class T> static bool fits(const MambaSizes& sizes) {
+    return sizeof(T) == sizeof(float) && MambaWide<16>::fits(sizes) && sizes.steps <= most_steps;
   }
 
-  FOX_HD void operator()(int64_t row) const {
+  template <int Lanes> FOX_HD void wide(int64_t row) const {
+    constexpr int64_t depth = MambaWide<Lanes>::depth, most = most_steps * depth;
     const MambaSizes& sizes = of.sizes;
-    const int64_t all = sizes.heads * sizes.block();
-    T* carried = of.grad_state + row * all;
-    T states[most_states];
-    for (int64_t e = 0; e < all; ++e) carried[e] = T(0);
-    for (int64_t part = sizes.kept() - 1; part >= 0; --part) {
-      const int64_t first = row * sizes.steps + part * sizes.every;
-      const T *kept = of.kept + (row * sizes.kept() + part) * all, *before = part ? kept - all : nullptr;
-      for (int64_t i = 0; i + 1 < sizes.every; ++i)
-        part || i ? forward<false>(first + i, i ? states + (i - 1) * all : before, states + i * all)
-                  : forward<true>(first, states, states);
-      for (int64_t i = sizes.every - 1; i >= 0; --i) {
-        const T* now = i + 1 == sizes.every ? kept : states + i * all;
-        part || i ? step<false>(first + i, now, i ? states + (i - 1) * all : before, carried)
-                  : step<true>(first, now, now, carried);
-      }
-    }
-  }
-
-  // All states of a step, as MambaScan makes them.
-  template <bool First> FOX_HD void forward(int64_t t, const T* before, T* now) const {
-    const MambaSizes& sizes = of.sizes;
-    const T *from = of.u + t * sizes.width(), *x = from + sizes.hidden();
-    for (int64_t m = 0; m < sizes.heads; ++m) {
-      const T seconds = of.step[t * sizes.heads + m], keep = of.decay[t * sizes.heads + m];
-      for (int64_t n = 0; n < sizes.state; ++n) {
-        const T drive = seconds * from[sizes.b() + n];
-        const int64_t e = m * sizes.block() + n * Lanes;
-        FOX_LANES
-        for (int j = 0; j < Lanes; ++j) now[e + j] = mamba_next(keep, First ? T(0) : before[e + j], drive, x[m * Lanes + j]);
-      }
-    }
-  }
-
-  // A step with the states after and before it.
-  template <bool First> FOX_HD void step(int64_t t, const T* now, const T* before, T* carried) const {
-    const MambaSizes& sizes = of.sizes;
-    T b[most_state * Lanes], c[most_state * Lanes];
-    for (int64_t e = 0; e < sizes.block(); ++e) b[e] = c[e] = T(0);
-    int64_t m = 0;
-    for (; m + 2 <= sizes.heads; m += 2) heads<First, 2>(t, m, now, before, carried, b, c);
-    for (; m < sizes.heads; ++m) heads<First, 1>(t, m, now, before, carried, b, c);
-    T* to = of.grad_u + t * sizes.width();
-    for (int64_t n = 0; n < sizes.state; n += Lanes) {
-      sum_square<Lanes>(b + n * Lanes, to + sizes.b() + n);
-      sum_square<Lanes>(c + n * Lanes, to + sizes.c() + n);
-    }
-    for (int64_t n = sizes.b(); n < sizes.delta(); ++n) to[n] = px::one_nan(to[n]);
-  }
-
-  template <bool First, int Heads>
-  FOX_HD void heads(int64_t t, int64_t m, const T* now, const T* before, T* carried, T* b, T* c) const {
-    const MambaSizes& sizes = of.sizes;
-    const int64_t block = sizes.block(), at = t * sizes.heads + m;
-    const T *from = of.u + t * sizes.width(), *x = from + sizes.hidden() + m * Lanes;
-    const T* dy = of.grad_y + t * sizes.hidden() + m * Lanes;
-    T r[Heads][Lanes] = {}, a[Heads][Lanes] = {}, drive[Heads][Lanes];
-    now += m * block, before += m * block, carried += m * block;
-    for (int h = 0; h < Heads; ++h)
-      for (int j = 0; j < Lanes; ++j) drive[h][j] = of.step[at + h] * x[h * Lanes + j];
-    for (int64_t n = 0; n < sizes.state; ++n) {
-      const T write = from[sizes.b() + n], read = from[sizes.c() + n];
-      FOX_LANES
-      for (int j = 0; j < Lanes; ++j) {
-        T b_sum = b[n * Lanes + j], c_sum = c[n * Lanes + j];
-        FOX_UNROLL
-        for (int h = 0; h < Heads; ++h) {
-          const int64_t e = h * block + n * Lanes + j;
-          T grad = px::fma(read, dy[h * Lanes + j], carried[e]);
-          c_sum = px::fma(now[e], dy[h * Lanes + j], c_sum);
-          b_sum = px::fma(grad, drive[h][j], b_sum);
-          r[h][j] = px::fma(grad, write, r[h][j]);
-          a[h][j] = px::fma(grad, First ? T(0) : before[e], a[h][j]);
-          carried[e] = of.decay[at + h] * grad;
+    const int64_t rows = (sizes.steps * depth + Lanes - 1) / Lanes * Lanes;
+    float states[(most + depth) * Lanes], sums[2 * most * Lanes];
+    for (int64_t n = 0; n < sizes.state; n += depth) {
+      float grad[2 * most];
+      for (int64_t e = 0; e < 2 * rows; ++e) grad[e] = 0.f;
+      for (int64_t p = 0; p < sizes.head; p += Lanes) {
+        for (int64_t e = 0; e < 2 * rows * Lanes; ++e) sums[e] = 0.f;
+        for (int64_t m = 0; m < sizes.heads; ++m) {
+          forth<Lanes>(row, m, n, p, states);
+          back<Lanes>(row, m, n, p, states, sums);
         }
-        b[n * Lanes + j] = b_sum;
-        c[n * Lanes + j] = c_sum;
+        for (int64_t first = 0; first < 2 * rows; first += Lanes) sum_square<Lanes>(sums + first * Lanes, grad + first);
       }
+      float* to = of.grad_u + row * sizes.steps * sizes.width() + n;
+      for (int64_t t = 0; t < sizes.steps; ++t, to += sizes.width())
+        for (int64_t k = 0; k < depth; ++k) {
+          to[sizes.b() + k] = px::one_nan(grad[2 * t * depth + k]);
+          to[sizes.c() + k] = px::one_nan(grad[(2 * t + 1) * depth + k]);
+        }
     }
-    T* grad_x = of.grad_u + t * sizes.width() + sizes.hidden() + m * Lanes;
-    for (int h = 0; h < Heads; ++h)
-      for (int j = 0; j < Lanes; ++j) {
-        of.r[(at + h) * Lanes + j] = r[h][j];
-        of.a[(at + h) * Lanes + j] = a[h][j];
-        grad_x[h * Lanes + j] = px::one_nan(of.step[at + h] * r[h][j] + of.d[m + h] * dy[h * Lanes + j]);
+    for (int64_t at = row * sizes.steps * sizes.heads; at < (row + 1) * sizes.steps * sizes.heads; ++at) grad_x(at);
+  }
+
+  // The states before the window, which are 0, and after each step.
+  template <int Lanes>
+  FOX_HD void forth(int64_t row, int64_t m, int64_t n, int64_t p, float* states) const {
+    using W = MambaWide<Lanes>;
+    const MambaSizes& sizes = of.sizes;
+    const float* kept = of.kept + (row * sizes.kept() * sizes.heads + m) * sizes.block() + n * sizes.head + p;
+    const float *from = of.u + row * sizes.steps * sizes.width(), *x = from + sizes.hidden() + m * sizes.head + p;
+    const float* write = from + sizes.b() + n;
+    typename W::Vec state[W::depth] = {};
+    FOX_UNROLL
+    for (int k = 0; k < W::depth; ++k) W::at(states + k * Lanes) = state[k];
+    for (int64_t t = 0, left = sizes.every; t < sizes.steps; ++t) {
+      const int64_t at = (row * sizes.steps + t) * sizes.heads + m;
+      states += W::depth * Lanes;
+      if (--left) {
+        FOX_UNROLL
+        for (int k = 0; k < W::depth; ++k) state[k] = W::fma(of.decay[at], state[k], of.step[at] * write[k] * W::at(x));
+      } else {
+        FOX_UNROLL
+        for (int k = 0; k < W::depth; ++k) {
+          state[k] = W::at(kept + k * sizes.head);
+          __builtin_prefetch(kept + (k + W::depth) * sizes.head);
+        }
+        kept += sizes.heads * sizes.block(), left = sizes.every;
       }
+      FOX_UNROLL
+      for (int k = 0; k < W::depth; ++k) W::at(states + k * Lanes) = state[k];
+      x += sizes.width(), write += sizes.width();
+    }
+  }
+
+  template <int Lanes>
+  FOX_HD void back(int64_t row, int64_t m, int64_t n, int64_t p, const float* states, float* sums) const {
+    using W = MambaWide<Lanes>;
+    using Vec = typename W::Vec;
+    const MambaSizes& sizes = of.sizes;
+    constexpr int64_t step = W::depth * Lanes;
+    Vec carried[W::depth] = {}, now[W::depth];
+    FOX_UNROLL
+    for (int k = 0; k < W::depth; ++k) now[k] = W::at(states + sizes.steps * step + k * Lanes);
+    for (int64_t t = sizes.steps - 1; t >= 0; --t) {
+      const int64_t at = (row * sizes.steps + t) * sizes.heads + m;
+      const float *from = of.u + (row * sizes.steps + t) * sizes.width(), *before = states + t * step;
+      const float *write = from + sizes.b() + n, *read = from + sizes.c() + n;
+      const Vec dy = W::at(static_cast<const float*>(of.grad_y + at * sizes.head + p));
+      const Vec drive = of.step[at] * W::at(from + sizes.hidden() + m * sizes.head + p);
+      float *r_at = of.r + at * sizes.head + p, *a_at = of.a + at * sizes.head + p;
+      Vec r = n ? W::at(r_at) : Vec{}, a = n ? W::at(a_at) : Vec{};
+      FOX_UNROLL
+      for (int k = 0; k < W::depth; ++k) {
+        Vec &b_sum = W::at(sums + 2 * t * step + k * Lanes), &c_sum = W::at(sums + (2 * t + 1) * step + k * Lanes);
+        const Vec grad = W::fma(read[k], dy, carried[k]);
+        c_sum = W::fma(now[k], dy, c_sum);
+        b_sum = W::fma(grad, drive, b_sum);
+        r = W::fma(write[k], grad, r);
+        now[k] = W::at(before + k * Lanes);
+        a = W::fma(grad, now[k], a);
+        carried[k] = of.decay[at] * grad;
+      }
+      W::at(r_at) = r, W::at(a_at) = a;
+    }
+  }
+
+  FOX_HD void grad_x(int64_t at) const {
+    const MambaSizes& sizes = of.sizes;
+    const int64_t t = at / sizes.heads, m = at % sizes.heads, column = m * sizes.head;
+    float* to = of.grad_u + t * sizes.width() + sizes.hidden() + column;
+    const float *r = of.r + at * sizes.head, *dy = of.grad_y + at * sizes.head;
+    FOX_LANES
+    for (int64_t p = 0; p < sizes.head; ++p) to[p] = mamba_grad_x(of.step[at], r[p], of.d[m], dy[p]);
   }
 };
 }  // namespace fox

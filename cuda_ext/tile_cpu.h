@@ -12,15 +12,6 @@ template <class T> struct Tile {
   int64_t a_row, a_k, b_k, depth, c_row, columns;
 };
 
-// fma(factor, b, sum) in each lane. Written so, into a vector of its own, g++ makes one instruction of the loop.
-template <class T, int Lanes, class Vec = typename Vector<T, Lanes>::type>
-FOX_HD Vec fma_lanes(T factor, Vec b, Vec sum) {
-  Vec result;
-  FOX_LANES
-  for (int j = 0; j < Lanes; ++j) result[j] = px::fma(factor, b[j], sum[j]);
-  return result;
-}
-
 // A panel of b to be packed: to[k, j] = from[k, j] for j < columns, then zeros up to the next whole vector. A panel of
 // one vector takes rows of a the same way.
 template <class T> struct Panel {

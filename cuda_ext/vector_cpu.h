@@ -1,13 +1,27 @@
 // GCC's vectors, and the turning of a square of them.
 #pragma once
-#include "hd.h"
-
-#include <cstdint>
+#include "row.h"
 
 namespace fox {
 template <class T, int Lanes> struct Vector {
   typedef T type __attribute__((vector_size(sizeof(T) * Lanes), aligned(sizeof(T)), may_alias));
 };
+
+// fma(factor, b, sum) in each lane. Written so, into a vector of its own, g++ makes one instruction of the loop.
+template <class T, int Lanes, class Vec = typename Vector<T, Lanes>::type>
+FOX_HD Vec fma_lanes(T factor, Vec b, Vec sum) {
+  Vec result;
+  FOX_LANES
+  for (int j = 0; j < Lanes; ++j) result[j] = px::fma(factor, b[j], sum[j]);
+  return result;
+}
+template <class T, int Lanes, class Vec = typename Vector<T, Lanes>::type>
+FOX_HD Vec fma_lanes(Vec a, Vec b, Vec sum) {
+  Vec result;
+  FOX_LANES
+  for (int j = 0; j < Lanes; ++j) result[j] = px::fma(a[j], b[j], sum[j]);
+  return result;
+}
 
 // Rows 0 … Lanes-1 become columns: each stage interleaves the first half of the rows with the second.
 template <int Lanes, class Vec> FOX_HD void transpose(Vec* rows) {
