@@ -10,7 +10,7 @@
 namespace fox {
 namespace {
 struct Encoder : Cpu {
-  static constexpr int lanes = 16, group = 8;
+  static constexpr int lanes = widest, group = 8;
   static int64_t span(int64_t size) { return size; }
 
   template <class T> static bool makes_states(const MambaBuffers<T>& of) {

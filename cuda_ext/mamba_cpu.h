@@ -31,12 +31,14 @@ template <class T> struct MambaStepRows {
   }
 };
 
+constexpr int widest = 16;  // floats of a vector, of all levels
+
 // A scan in registers: some states n of one vector of columns of a head go through the window, and the sums over n go on
 // from those of the states before. Unlike a state, a NaN that goes on needs no payload; what is written has one.
 template <int Lanes> struct MambaWide {
   using Vec = typename Vector<float, Lanes>::type;
   static constexpr int depth = 4;
-  static bool fits(const MambaSizes& sizes) { return sizes.head % 16 == 0 && sizes.state % depth == 0; }
+  static bool fits(const MambaSizes& sizes) { return sizes.head % widest == 0 && sizes.state % depth == 0; }
 
   static FOX_HD Vec& at(float* x) { return *reinterpret_cast<Vec*>(x); }
   static FOX_HD Vec at(const float* x) { return *reinterpret_cast<const Vec*>(x); }
@@ -52,10 +54,10 @@ template <int Lanes> struct MambaWide {
 
 // MambaScan, a row being one head of one batch row.
 struct MambaWideScan {
-  MambaScan<float, 16> of;
+  MambaScan<float, widest> of;
 
   template <int Lanes> FOX_HD void wide(int64_t row) const {
-    for (int64_t p = 0; p < of.sizes.head; p += 16)
+    for (int64_t p = 0; p < of.sizes.head; p += widest)
       for (int64_t n = 0; n < of.sizes.state; n += MambaWide<Lanes>::depth)
         states<Lanes>(row / of.sizes.heads, row % of.sizes.heads, n, p);
   }
@@ -63,7 +65,7 @@ struct MambaWideScan {
   template <int Lanes> FOX_HD void states(int64_t row, int64_t m, int64_t n, int64_t p) const {
     using W = MambaWide<Lanes>;
     using Vec = typename W::Vec;
-    constexpr int vectors = 16 / Lanes;
+    constexpr int vectors = widest / Lanes;
     const MambaSizes& sizes = of.sizes;
     const int64_t column = m * sizes.head + p;
     const float *from = of.u + row * sizes.steps * sizes.width(), *x = from + sizes.hidden() + column;
@@ -119,7 +121,7 @@ struct MambaWideScanBwd {
   MambaBuffers<float> of;
   static constexpr int64_t most_steps = 32;
   template <class T> static bool fits(const MambaSizes& sizes) {
-    return sizeof(T) == sizeof(float) && MambaWide<16>::fits(sizes) && sizes.steps <= most_steps;
+    return sizeof(T) == sizeof(float) && MambaWide<widest>::fits(sizes) && sizes.steps <= most_steps;
   }
 
   template <int Lanes> FOX_HD void wide(int64_t row) const {

@@ -72,7 +72,7 @@ class InnerLoop:
             slots: of `Plan.inner`.
         """
         s, w = self._shape, self._learner.weights
-        idx, weight, drawn = self._draw(k, capture, slots)
+        idx, weight, quantiles = self._draw(k, capture, slots)
         x = self._replay.gather(idx)
         x |= {"window": window(x, s), "carry": x["sampled_carry"], "dt": seconds(x)}
         walk(encoder.LEARNS if slots.by_name.keys().isdisjoint(ONLY_DUMPED) else encoder.SHOWS, w, s, x)
@@ -80,7 +80,7 @@ class InnerLoop:
         self._branch.join()
         with self._branch.beside():
             x["sampled_h_tp1"] = following(w, s, x)
-        x |= drawn | {"per_is_weight": weight, "isv": self._isv}
+        x |= quantiles | {"per_is_weight": weight, "isv": self._isv}
         walk(self.outputs, w, s, x)
         self._branch.join()
         walk(self.targets, self._learner.targets, s, x)
