@@ -9,7 +9,7 @@ import typer
 from foxflow import flow
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Run = Annotated[str, typer.Argument(help="An MLflow run id or the start of one, a run's name, or a record's folder.")]
+Run = Annotated[str, typer.Argument(help="A record's folder, a run id of MLflow, a run's name, or the start of an id.")]
 Allow = Annotated[str, typer.Option(help="What may differ: seed, config, source, data; joined by commas.")]
 Name = Annotated[str | None, typer.Option("--instrument", help="ES, US-EQUITY, or a name for --tick and --tick-value.")]
 Tick = Annotated[str | None, typer.Option(help="Price of a tick, e.g. 0.25.")]

@@ -22,7 +22,7 @@ def resolve(name: str) -> Path:
     """Find the record of a run.
 
     Args:
-        name: a folder, an MLflow run id or the start of one, or a run's name.
+        name: a folder, an MLflow run id, a run's name or the start of an id; what comes first here is taken.
 
     Returns:
         The record's folder; the real one where artifacts lie on this machine, else a copy that goes at exit.
@@ -49,7 +49,7 @@ def run_id(name: str) -> str | None:
 
 
 def identify(name: str) -> Run:
-    """Find a run by its id, the start of one, or its name.
+    """Find a run by its id, its name or the start of its id.
 
     Raises:
         NoRecord: nothing is called so.
@@ -81,15 +81,13 @@ def _deleted(client: MlflowClient, name: str) -> bool:
 
 
 def _called(client: MlflowClient, name: str) -> list[Run]:
-    """Runs of the whole store with this name or with an id that starts so; an exact id is one run."""
+    """Runs of the whole store: the one with this id, else those with this name, else those whose id starts so."""
     everywhere = [experiment.experiment_id for experiment in client.search_experiments()]
-    wanted = []
+    named = "'" not in name and list(client.search_runs(everywhere, f"attributes.run_name = '{name}'"))
+    started: list[Run] = []
     if re.fullmatch(r"[0-9a-f]{1,32}", name):
-        wanted.append(f"attributes.run_id LIKE '{name}%'")
-    if "'" not in name:
-        wanted.append(f"attributes.run_name = '{name}'")
-    found = {run.info.run_id: run for one in wanted for run in client.search_runs(everywhere, one)}
-    return [found[name]] if name in found else list(found.values())
+        started = list(client.search_runs(everywhere, f"attributes.run_id LIKE '{name}%'"))
+    return [run for run in started if run.info.run_id == name] or named or started
 
 
 def _folder(client: MlflowClient, run: Run) -> Path:

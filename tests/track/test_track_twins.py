@@ -13,6 +13,7 @@ from track.small_record import write
 
 from foxflow.errors import Mistake, NoRecord
 from foxflow.track import find_twin, open_run, resolve
+from foxflow.track.names import run_id
 from foxflow.track.store import open_store
 from foxflow.track.twins import MANY
 
@@ -143,6 +144,13 @@ def test_a_name_of_two_runs_is_refused_with_both_ids(place):
         resolve("twice")
     assert all(run_id in str(caught.value) for run_id in ids)
     assert not isinstance(caught.value, NoRecord)
+
+
+def test_a_name_goes_before_the_start_of_an_id(place):
+    other = ran("other", ONE)
+    named = ran(other[0], ONE)
+    assert run_id(other[0]) == named
+    assert run_id(other[:8]) == run_id("other") == other
 
 
 def test_a_start_of_several_ids_is_refused(place):
