@@ -154,7 +154,7 @@ def test_a_name_goes_before_the_start_of_an_id(place):
 
 
 def test_a_start_of_several_ids_is_refused(place):
-    starts = [ran(str(i), ONE)[0] for i in range(17)]
+    starts = [ran(f"run {i}", ONE)[0] for i in range(17)]
     shared = next(start for start in starts if starts.count(start) > 1)
     with pytest.raises(Mistake, match="must name one run"):
         resolve(shared)
